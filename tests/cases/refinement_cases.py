@@ -117,9 +117,9 @@ def _columns(problem: Problem, config: Config, backend: str, rng: Any) -> None:
         sizes[:, 1 + sides :], state[-1] = before, spec.CONVERGED
         limit = 4.0 * spec.size(X, 1) + of_b
         X[2:4], limit[2:4] = 0, of_b[2:4]
-        converged, runs = spec.states(size, before, limit, N)
-        expected = np.where(converged.all(-1), spec.CONVERGED,
-                            np.where((converged | runs).all(-1), spec.RUNNING, spec.FAILED))  # fmt: skip
+        of_columns = np.vectorize(spec.state)(size, before, limit, N)
+        expected = np.where((of_columns == spec.CONVERGED).all(-1), spec.CONVERGED,
+                            np.where((of_columns == spec.FAILED).any(-1), spec.FAILED, spec.RUNNING))  # fmt: skip
         expected[-1] = spec.CONVERGED
     given = {"B" if starts else "R": right, "X": np.full(X.shape, np.nan, X.dtype) if starts else X,
              "LOW": np.full(X.shape, np.nan, low), "SIZES": sizes, "STATE": state}  # fmt: skip

@@ -6,13 +6,15 @@ A matrix in C order is its transpose in LAPACK's order, whose factors serve as w
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import frexp
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import get_blas_funcs, get_lapack_funcs
 
 from ...arrays.types import Array
-from ...kernels.factor.refinement.spec import CONVERGED, FAILED, LEAST, MOST, NARROW, one_norm, size, states
+from ...kernels.factor.refinement.spec import CONVERGED, FAILED, LEAST, MOST, NARROW, one_norm, size, state
 from .lapack import in_shares
 from .task import Task
 
@@ -66,25 +68,32 @@ def _one(task: Task, A: Array, B: Array) -> Array | None:
 def _corrected(factored: _Factored, B: Array) -> Array | None:
     """Corrections of every right-hand side (a row of B) until its backward error is small, as long as each halves the
     residual."""
-    low, N = NARROW[B.dtype.name], B.shape[1]
-    of_b = before = size(B, 1)
-    if not (of_b <= MOST).all():
+    low, N = np.dtype(NARROW[B.dtype.name]), B.shape[1]
+    of_b = before = size(B, 1).tolist()
+    if not all(one <= MOST for one in of_b):
         return None
     X, R = np.zeros(B.shape, B.dtype), B
     for _ in range(1 + MOST_CORRECTIONS):
-        power = np.clip(np.frexp(before)[1], -1000, 1000)[:, None]
-        D = factored.correct((R * np.ldexp(1.0, -power)).astype(low))
-        half = (power - factored.power) // 2
-        X += D * np.ldexp(1.0, half) * np.ldexp(1.0, power - factored.power - half)
+        powers = [max(-1000, frexp(one)[1]) for one in before]
+        D = factored.correct((R * _of_rows([2.0**-p for p in powers])).astype(low))
+        halves = [(p - factored.power) // 2 for p in powers]
+        X += D * _of_rows([2.0**h for h in halves]) * _of_rows(
+            [2.0 ** (p - factored.power - h) for p, h in zip(powers, halves, strict=True)]
+        )
         R = B - factored.multiply(X)
-        left, limit = size(R, 1), factored.norm * size(X, 1) + of_b
-        converged, runs = states(left, before, limit, N)
-        if converged.all():
+        left, limits = size(R, 1).tolist(), (factored.norm * size(X, 1)).tolist()
+        states = {state(*row, N) for row in zip(left, before, map(add, limits, of_b), strict=True)}
+        if states == {CONVERGED}:
             return X
-        if not (converged | runs).all():
+        if FAILED in states:
             return None
         before = left
     return None
+
+
+def _of_rows(numbers: list[float]) -> Array | float:
+    """A number per row; of one row, the number itself, with which NumPy computes in half the time."""
+    return numbers[0] if len(numbers) == 1 else np.array(numbers)[:, None]
 
 
 def _general(A: Array) -> _Factored | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from math import sqrt
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,8 @@ def problem(dtype: str, N: int, BATCH: int, *, NRHS: int = 1, want: str = "whole
     narrow  `whole` from these parts
     start   X = 0, SIZES = |b| of each column, LOW = fl(b / 2^e) with e the exponent of |b|
     update  X += D 2^(e - e_A), R = B, where D = LOW is the correction; X of matrices with STATE = 0 alone
-    judge   from R = B - A X: SIZES = |r|, LOW = fl(r / 2^e) for matrices with STATE = 0, and their new STATE by
-            `states`
+    judge   from R = B - A X: SIZES = |r|, LOW = fl(r / 2^e) for matrices with STATE = 0, and their new STATE, the
+            worst of their columns' by `state`
 
     fl rounds to single precision; |x| is the largest modulus, of complex numbers |re| + |im|. `layout` says which of
     rows (row) and columns (col) of A threads read side by side. SIZES has 1 + 2 NRHS numbers per matrix: |A|, |b| and
@@ -73,13 +74,13 @@ def one_norm(array: Any) -> Any:
     return abs(array.real) + abs(array.imag) if np.iscomplexobj(array) else abs(array)
 
 
-def states(R: Any, before: Any, limit: Any, N: int) -> Any:
-    """Which columns have converged, and which have not but still do, from |r| before and after a correction and
-    limit = |A| |x| + |b|: at a backward error of eps, or of sqrt(N) eps (LAPACK's dsgesv) where |r| no longer halves.
-    """
-    halves = before / 2 >= R
-    converged = (np.where(halves, 1.0, np.sqrt(N)) * EPS * limit >= R) & (limit <= MOST)
-    return converged, halves & ~converged
+def state(left: float, before: float, limit: float, N: int) -> int:
+    """STATE of a column from |r| after and before a correction and limit = |A| |x| + |b|: CONVERGED at a backward error
+    of eps, or of sqrt(N) eps (LAPACK's dsgesv) where |r| no longer halves; FAILED where it no longer halves else."""
+    halves = left <= before / 2
+    if left <= EPS * limit * (1.0 if halves else sqrt(N)) and limit <= MOST:
+        return CONVERGED
+    return RUNNING if halves else FAILED
 
 
 def reference(A: Any, B: Any) -> Any:
