@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from mansard.bench.rows import Row, operation_of
+from mansard.bench.rows import operation_of
 from mansard.operations.factor.blocked import HOW
 
-from ..found import Number, best, column, geometric_mean, lines, median, results, rows
-from .cases import label
+from ..found import Number, best, column, geometric_mean, lines, median, rows
 from .measured import backward_ways, exchanges_in_time, forward_ways, own_classic, panels, panels_in_time
+from .powers import powers_drawn, qr_joules
+from .reduced import bidiagonal, phases
 from .scaling import strong
 from .scaling import weak as weak_scaling
+from .updates import rank_eight, rank_sixteen, rank_thirty_two, rank_thirty_two_over_cpus, streamed
 
-__all__ = ["exchanges_in_time", "panels", "panels_in_time", "weak_scaling"]
+__all__ = ["bidiagonal", "exchanges_in_time", "panels", "panels_in_time", "phases", "powers_drawn", "qr_joules",
+           "rank_eight", "rank_sixteen", "rank_thirty_two", "rank_thirty_two_over_cpus", "weak_scaling"]  # fmt: skip
 _BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
 _BAND = "percent_bandwidth"
 _CPU = "xeon-avx512-2-cores/factor"
-_WINDOW = 4.5  # seconds: windows of the protocol in docs/energy.md take 5, earlier ones are not counted
 
 
 def _aligned(form: str) -> Number:
@@ -40,49 +42,6 @@ def aligned() -> Number:
 
 def aligned_transposed() -> Number:
     return _aligned("")
-
-
-def _updates(k: int) -> Number:
-    pinned = best((row for row in rows(_BATCHED, "kernels") if row["pins"] and (row.get("inner") or row["M"]) == k),
-                  lambda row: row["M"])  # fmt: skip
-    vendor = best((row for row in rows(_BATCHED, ours=False, operation="gemm", dtype="float64", form="")
-                   if (row.get("inner") or row["M"]) == k and not row["accumulate"] and row["M"] == row["N"]
-                   and row["mode"] == "device"), lambda row: row["M"])  # fmt: skip
-    both = [n for n in pinned if n in vendor]
-    times = {n: pinned[n]["gflops"] / vendor[n]["gflops"] for n in both}
-    wide = [times[n] for n in both if n >= 128]
-    cells = tuple((str(n), label(pinned[n]["pins"]), f"{pinned[n]['gflops']:.0f}", f"{vendor[n]['gflops']:.0f}",
-                   f"{times[n]:.2f}", f"{pinned[n]['bound_gflops']:.0f}") for n in both)  # fmt: skip
-    values = {"wide": geometric_mean(wide), "least": min(times.values()), "most": max(times.values())}
-    columns = ("m = n", "best tile", "GFLOP/s", "cuBLAS, GFLOP/s", "x cuBLAS", "P_max")
-    return Number(values["wide"] > 1.1, values, columns, cells)
-
-
-def rank_eight() -> Number:
-    return _updates(8)
-
-
-def rank_sixteen() -> Number:
-    return _updates(16)
-
-
-def rank_thirty_two() -> Number:
-    return _updates(32)
-
-
-def streamed() -> Number:
-    found: dict[str, dict[str, Row]] = {}
-    for row in rows(_BATCHED, "streamed", ours=None):
-        found.setdefault(row["case"], {})[row["contender"]] = row
-    shares = {}
-    for each in found.values():
-        batched = min(row["median"] for name, row in each.items() if "one by one" not in name)
-        alone = next(row["median"] for name, row in each.items() if "one by one" in name)
-        first = next(iter(each.values()))
-        shares[first.get("inner") or first["M"], first["M"]] = alone / batched
-    cells = tuple((str(k), str(n), f"{times:.1f}") for (k, n), times in sorted(shares.items()))
-    values = {"least": min(shares.values()), "most": max(shares.values())}
-    return Number(values["least"] > 1, values, ("k", "m = n", "one by one in streams takes x batched"), cells)
 
 
 def _shapes(name: str, chosen: Any) -> Number:
@@ -154,6 +113,16 @@ def lu() -> Number:
 
 def cholesky() -> Number:
     return _steps("cholesky")
+
+
+def cholesky_by_columns() -> Number:
+    """Figure 4.2 with unblocked panels of our own kernels, whose table is shown."""
+    found, own = _steps("cholesky"), panels()
+    values = found.values | {name: own.values[f"cholesky_{name}"] for name in ("nonblocked", "classic")}
+    values |= {"library_nonblocked": found.values["nonblocked"], "library_classic": found.values["classic"],
+               "own_gain": found.values["recursive"] / values["classic"]}  # fmt: skip
+    steps = values["nonblocked"] < values["classic"] < values["recursive"]
+    return Number(found.holds and steps, values, own.columns, own.cells)
 
 
 def qr() -> Number:
@@ -267,22 +236,6 @@ def verification() -> Number:
     found = lines("results/h200/hydro/verify.jsonl")
     right = sum(bool(row["matches"]) for row in found)
     return Number(right == len(found), {"right": right, "count": len(found)})
-
-
-def powers_drawn() -> Number:
-    """Power of the application's two parts; power and energy of factorizations, ours over the peer's."""
-    parts = [row for row in lines("results/h200-energy/application.jsonl") if row["seconds"] > _WINDOW]
-    watts = {part: median(row["watts"] for row in parts if row["part"] == part and row["engine"] == "mansard")
-             for part in ("corner forces", "conjugate gradients")}  # fmt: skip
-    found = [row for row in results("h200-energy/factor")["rows"] if row.get("greenup")]
-    power, saved = [1 / row["powerup"] for row in found], column(found, "greenup")
-    values = {"least": min(power), "most": max(power), "saved_least": min(saved), "saved_most": max(saved),
-              "forces": watts["corner forces"], "gradients": watts["conjugate gradients"],
-              "idle": median(row["idle_watts"] for row in parts)}  # fmt: skip
-    cells = tuple((row["part"], row["engine"], f"{row['watts']:.0f}", f"{row['idle_watts']:.0f}",
-                   f"{1000 * row['joules'] / row['calls']:.0f}", f"{row['seconds']:.1f}") for row in parts)  # fmt: skip
-    columns = ("part of a step, 32^3 zones Q2-Q1", "engine", "W", "W, idle", "mJ a call", "seconds of the window")
-    return Number(min(power) > 1 and min(saved) > 1, values, columns, cells)
 
 
 def gpu_shared() -> Number:

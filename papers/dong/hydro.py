@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from mansard.bench.plots import COLOURS, style
 from mansard.bench.table import Table
 
 Row = dict[str, Any]
@@ -112,20 +113,22 @@ def figure_of(rows: list[Row]) -> Any:
     """Figures 5.4 to 5.6 in one: time of a step against unknowns, a line per device and engine of 3-D Q2-Q1."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(7, 4.4), layout="constrained")
+    figure = Figure(figsize=(9, 4.4), layout="constrained")
     axes = figure.subplots()
     lines: dict[str, list[tuple[int, float]]] = {}
     for row in rows:
         if method(row) == "3-D Q2-Q1":
             name = f"{row['device']}: {row['library']}, {row['engine']}"
             lines.setdefault(name, []).append((row["unknowns"], row["median"]))
-    for name, points in sorted(lines.items()):
+    for number, (name, points) in enumerate(sorted(lines.items())):
         x, y = zip(*sorted(points), strict=True)
-        axes.loglog(x, y, marker="o", linestyle="-" if "mansard" in name else "--", label=name)
+        look = style(number) | {"linestyle": "-" if "mansard" in name else "--"}
+        look |= {} if number < len(COLOURS) else {"color": "#882255", "marker": "*", "markersize": 8}
+        axes.loglog(x, y, label=name, **look)
     axes.set(xlabel="unknowns", ylabel="seconds a step", title="Sedov's blast, 3-D Q2-Q1, RK4")
     axes.grid(True, which="both", alpha=0.3)
     if lines:
-        axes.legend(fontsize=8)
+        figure.legend(loc="outside right upper", fontsize=8)
     return figure
 
 

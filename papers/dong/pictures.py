@@ -18,6 +18,7 @@ from . import hydro, scaling
 from .cases import label
 
 _PINNED = {"linewidth": 0.9, "markerfacecolor": "white"}
+_RECURSIVE = {"color": "#882255", "marker": "*", "markersize": 7, "linewidth": 0.9}  # the eighth line of seven colours
 
 
 def kernels(results: dict[str, Any]) -> Any:
@@ -66,13 +67,14 @@ def steps(results: dict[str, Any]) -> Any:
     panels = panels_of(rows)
     if not panels:
         return None
-    drawn, axes = figure(results, "Factorizations of 2,000 matrices, float64, step by step", 1, len(panels), (5.4, 4.4))
+    drawn, axes = figure(results, "Factorizations of 2,000 matrices, float64, step by step", 1, len(panels), (5.4, 4.8))
     for axis, operation in zip(axes, panels, strict=True):
         inside = [row for row in rows if operation_of(row) == operation]
         for number, form in enumerate(("", *HOW)):
-            points = sorted((r["M"], r["gflops"]) for r in inside if r["contender"] == OURS and r["form"] == form)
+            points = {r["M"]: r["gflops"] for r in inside if r["contender"] == OURS and r["form"] == form}
             if points:
-                axis.plot(*zip(*points, strict=True), label=form or "chosen", **style(number))
+                look = style(number) | (_RECURSIVE if form == "recursive" else {})
+                axis.plot(*zip(*sorted(points.items()), strict=True), label=form or "chosen", **look)
         best: dict[int, float] = {}
         for row in inside:
             if row["contender"] != OURS:
@@ -80,7 +82,8 @@ def steps(results: dict[str, Any]) -> Any:
         if best:
             axis.plot(*zip(*sorted(best.items()), strict=True), label="best peer", color="#555555", linestyle="--")
         axis.set(title=NAMES[operation], xlabel="n", ylabel="GFLOP/s", yscale="log")
-    legend(axes, loc="lower right")
+    handles, names = max((axis.get_legend_handles_labels() for axis in axes), key=lambda found: len(found[1]))
+    drawn.legend(handles, names, loc="outside lower center", ncols=len(names), fontsize=8, frameon=False)
     return drawn
 
 

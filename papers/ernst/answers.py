@@ -78,6 +78,30 @@ def mapping() -> Number:
     return Number(not searched, values)
 
 
+def searched() -> Number:
+    """Figure 15 after a search: the best tile with and without leap-frogging, by width and mapping."""
+    every = rows(_GRAM, "mapping", "mapping_search")
+    found = best(every, lambda row: (row["M"], row["pins"]["TRANSPOSED"], row["pins"]["LEAPFROG"]))
+    widths = sorted({row["M"] for row in every if row["set"] == "mapping_search"})
+    leaps = {(width, way): found[width, way, True]["gflops"] / found[width, way, False]["gflops"]
+             for width in widths for way in (True, False)}  # fmt: skip
+    turned = [found[width, True, True]["gflops"] / found[width, False, True]["gflops"] for width in widths]
+    cells = tuple((str(width), "transposed" if way else "plain", *map(_best_tile, (found[width, way, True],
+                   found[width, way, False])), f"{leaps[width, way]:.2f}")
+                  for width in widths for way in (True, False))  # fmt: skip
+    fastest = max((row for (width, *_), row in found.items() if width == 32), key=lambda row: row["gflops"])
+    values = {"least": min(leaps.values()), "most": max(leaps.values()), "median": median(leaps.values()),
+              "turned_least": min(turned), "turned_most": max(turned), "widths": ", ".join(map(str, widths)),
+              "count": sum(row["set"] == "mapping_search" for row in every), "share": fastest[_SHARE],
+              "kind": "with" if fastest["pins"]["LEAPFROG"] else "without"}  # fmt: skip
+    columns = ("width", "mapping", "leap-frogging: GFLOP/s (tile)", "without it", "gain")
+    return Number(values["least"] > 1.05, values, columns, cells)
+
+
+def _best_tile(row: Row) -> str:
+    return f"{row['gflops']:.0f} ({row['pins']['TILE_M']} x {row['pins']['TILE_N']})"
+
+
 def tile_size() -> Number:
     found = rows(_GRAM, "tilesize", M=32)
     fastest = max(found, key=lambda row: row["gflops"])

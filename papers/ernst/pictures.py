@@ -55,27 +55,39 @@ def tile_size(results: dict[str, Any]) -> Any:
     return drawn
 
 
+_CHOICES = {  # leap-frogging, transposition
+    (True, True): "leap-frog, transposed", (True, False): "leap-frog, plain",
+    (False, True): "no leap-frog, transposed", (False, False): "no leap-frog, plain",
+}  # fmt: skip
+
+
 def mapping(results: dict[str, Any]) -> Any:
-    """Figure 15: the four combinations of leap-frogging and transposition, each with its best tile."""
-    rows = _pinned(results, "mapping")
+    """Figure 15: leap-frogging and transposition, each with its best tile, and what leap-frogging gains."""
+    rows = [*_pinned(results, "mapping"), *_pinned(results, "mapping_search")]
     if not rows:
         return None
-    drawn, axes = figure(results, f"tiled kernel, {rows[0]['dtype']}: leap-frogging and transposed mapping")
-    axis = axes[0]
-    choices = ((True, True), (True, False), (False, True), (False, False))
-    for number, (leapfrog, transposed) in enumerate(choices):
-        best: dict[int, float] = {}
-        for row in rows:
-            if (row["pins"]["LEAPFROG"], row["pins"]["TRANSPOSED"]) == (leapfrog, transposed):
-                best[row["M"]] = max(best.get(row["M"], 0.0), row["gflops"])
-        label = f"{'leap-frog' if leapfrog else 'no leap-frog'}, {'transposed' if transposed else 'plain'}"
-        axis.plot(*zip(*sorted(best.items()), strict=True) if best else ((), ()), label=label, **style(number))
-    limit = {row["M"]: row["gflops"] * row["median"] / row["bound_seconds"] for row in rows}
-    axis.plot(
-        *zip(*sorted(limit.items()), strict=True), color="#555555", linestyle=(0, (6, 3)), linewidth=1, label="roofline"
-    )
-    axis.set(xlabel="M = N", ylabel="GFLOP/s, best tile size", ylim=(0, None))
-    axis.legend(fontsize=9)
+    title = f"tiled kernel, {rows[0]['dtype']}: leap-frogging and transposed mapping"
+    drawn, (speed, gain) = figure(results, title, 1, 2, (6.0, 4.4))
+    best: dict[tuple[bool, bool], dict[int, float]] = {choice: {} for choice in _CHOICES}
+    for row in rows:
+        held = best[row["pins"]["LEAPFROG"], row["pins"]["TRANSPOSED"]]
+        held[row["M"]] = max(held.get(row["M"], 0.0), row["gflops"])
+    for number, (choice, label) in enumerate(_CHOICES.items()):
+        points = sorted(best[choice].items())
+        speed.plot(*zip(*points, strict=True) if points else ((), ()), label=label, **style(number))
+    for number, transposed in enumerate((True, False)):
+        with_it, without = best[True, transposed], best[False, transposed]
+        both = sorted(with_it.keys() & without.keys())
+        label = "transposed mapping" if transposed else "plain mapping"
+        gain.plot(both, [with_it[width] / without[width] for width in both], label=label, **style(number))
+    limit = sorted({row["M"]: row["gflops"] * row["median"] / row["bound_seconds"] for row in rows}.items())
+    speed.plot(*zip(*limit, strict=True), color="#555555", linestyle=(0, (6, 3)), linewidth=1, label="roofline")
+    most = max(max(held.values(), default=0.0) for held in best.values())
+    speed.set(xlabel="M = N", ylabel="GFLOP/s, best tile size", ylim=(0, 1.6 * most))
+    speed.legend(fontsize=8, loc="upper right")
+    gain.axhline(1, color="#555555", linewidth=1)
+    gain.set(title="what leap-frogging gains", xlabel="M = N", ylabel="times as fast as without", ylim=(0, None))
+    gain.legend(fontsize=8)
     return drawn
 
 

@@ -7,7 +7,10 @@ from typing import Any
 from mansard.bench.rows import Row
 
 from ..found import Line, Number, column, experiment, geometric_mean, median, results, rows
+from .bandwidths import babelstream, copies
 from .rows import AHEAD
+
+__all__ = ["babelstream", "copies"]
 
 _POWERS = "h200/powers"
 _LIMIT = "percent_limit"

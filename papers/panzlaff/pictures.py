@@ -12,7 +12,10 @@ from mansard.bench.sparse.pictures import MODEL
 from mansard.machine.spmv import effective_bandwidth
 
 from ..found import experiment
+from .bandwidths import picture
 from .cases import STENCILS
+
+_MIB = (1, 4, 16, 64, 256)  # sizes of a band on the axis of level groups
 
 
 def formats(results: dict[str, Any]) -> Any:
@@ -116,8 +119,11 @@ def level_groups() -> Any:
                 axis.plot(*zip(*points, strict=True), **(style(number) | label | dotted))
         axis.axvline(found[0]["cache"] / 2**20, color="#888888", linewidth=0.8)
         axis.set(xlabel="matrix, MiB; the line is the cache", ylabel="GFLOP/s", xscale="log", ylim=(0, None))
-        axis.legend(fontsize=8)
+        axis.set_xticks(_MIB, map(str, _MIB))
+        axis.minorticks_off()
+        axis.legend(fontsize=8, loc="upper left")
     return drawn
 
 
-PAGE = {"level_groups": level_groups}  # pictures of the page alone, which need no results of a benchmark
+# pictures of the page alone, which need no results of a benchmark
+PAGE = {"level_groups": level_groups, "copies": picture}

@@ -16,19 +16,26 @@ _STEPS = ("inner", "outer", "shared", "prefetch")
 
 
 def steps() -> Number:
-    found: dict[tuple[int, int], dict[str, Row]] = defaultdict(dict)
-    for row in rows(_MATMUL, "steps", dtype="float64"):
-        found[row["N"], row["M"]][step_of(row)] = row
+    """Figures 6 and 7: every step over the one before; the verdict is that of float64."""
+    found: dict[tuple[str, int, int], dict[str, Row]] = defaultdict(dict)
+    for row in rows(_MATMUL, "steps"):
+        found[row["dtype"], row["N"], row["M"]][step_of(row)] = row
     cells = []
-    for (n, side), each in sorted(found.items()):
+    for (dtype, n, side), each in sorted(found.items(), key=lambda item: (item[0][0] == "float32", item[0])):
         speeds = [each[name][_BAND] for name in _STEPS]
         peer = each["tensor"][_BAND] / each["tensor"]["x_peer"]
-        cells.append((str(n), str(side), *(f"{speed:.1f}" for speed in (*speeds, each["tensor"][_BAND], peer))))
-    ratios = {name: [each[name]["gflops"] / each[before]["gflops"] for each in found.values()]
-              for before, name in pairwise(_STEPS)}  # fmt: skip
-    values = {name: median(found_ratios) for name, found_ratios in ratios.items()}
-    values["worst"] = min(min(each) for each in ratios.values())
-    columns = ("n", "m = k", *(f"{name}, % of bandwidth" for name in _STEPS), "tensor cores", "cuBLAS")
+        cells.append((dtype, str(n), str(side), *(f"{speed:.1f}" for speed in (*speeds, each["tensor"][_BAND], peer))))
+    values: dict[str, float] = {}
+    for dtype in {dtype for dtype, *_ in found}:
+        inside = [each for place, each in found.items() if place[0] == dtype]
+        ratios = {name: [each[name]["gflops"] / each[before]["gflops"] for each in inside]
+                  for before, name in pairwise(_STEPS)}  # fmt: skip
+        prefix = "" if dtype == "float64" else "single_"
+        last = [each["prefetch"][_BAND] for each in inside]
+        values |= {f"{prefix}{name}": median(found_ratios) for name, found_ratios in ratios.items()}
+        values |= {f"{prefix}worst": min(min(each) for each in ratios.values()), f"{prefix}least": min(last),
+                   f"{prefix}most": max(last)}  # fmt: skip
+    columns = ("dtype", "n", "m = k", *(f"{name}, % of bandwidth" for name in _STEPS), "tensor cores", "cuBLAS")
     return Number(values["outer"] > 1.5 and values["shared"] > 1, values, columns, tuple(cells))
 
 

@@ -26,7 +26,7 @@ def steps(size: Size) -> list[Case]:
     """TSM2's figure 6: inner product, outer product, shared memory, prefetch; beside them tensor cores and cuBLAS."""
     cases = []
     for dtype in DTYPES:
-        for side, n, step in product(sides(size, dtype, (10240, 20480)), (2, 8, 16), (*_STEPS, "tensor")):
+        for side, n, step in product(sides(size, dtype, (10240, 20480)), (2, 4, 8, 16), (*_STEPS, "tensor")):
             pins: dict[str, Any] = {"VARIANT": "tensor"}
             if step in _STEPS:
                 t2, t3 = {"inner": (1, 1), "outer": (n, 1)}.get(step, (min(n, 8), 4))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mansard.bench.plots import COLOURS, figure
+from mansard.bench.plots import COLOURS, figure, grid
 from mansard.bench.rows import Row, of_set
 
 from .choices import choices, step_of
@@ -17,7 +17,7 @@ def steps(results: dict[str, Any]) -> Any:
     if not panels:
         return None
     names = [*dict.fromkeys(map(step_of, rows)), "best peer"]
-    drawn, axes = figure(results, "The steps of TSM2, column-major A", 1, len(panels), (4.8, 3.6))
+    drawn, axes = grid(results, "The steps of TSM2, column-major A", len(panels), 2, (5.4, 3.6))
     for axis, (dtype, side) in zip(axes, panels, strict=True):
         inside = [row for row in rows if (row["dtype"], row["M"]) == (dtype, side)]
         widths = sorted({row["N"] for row in inside})
@@ -31,9 +31,9 @@ def steps(results: dict[str, Any]) -> Any:
             axis.bar(places, heights, 0.8 / len(names), label=name, color=COLOURS[number % len(COLOURS)])
         axis.set_xticks(range(len(widths)), [f"n = {n}" for n in widths])
         axis.axhline(100, color="#555555", linewidth=1)
-        axis.set(title=f"{dtype}, m = k = {side}", ylabel="% of read bandwidth", ylim=(0, 108))
+        axis.set(title=f"{dtype}, m = k = {side}", ylabel="% of read bandwidth", ylim=(0, 135))
         axis.grid(False, axis="x")
-    axes[0].legend(fontsize=8, ncols=2, loc="upper left")
+    axes[0].legend(fontsize=8, ncols=3, loc="upper left")
     return drawn
 
 

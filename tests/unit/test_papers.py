@@ -1,5 +1,6 @@
 """Pages of papers: committed pages are what the generator writes, every figure has a verdict, numbers are of rows."""
 
+import io
 import json
 import re
 import string
@@ -38,6 +39,22 @@ def test_pictures_are_there_and_small(name):
 
 def test_pictures_of_all_papers_are_below_one_and_a_half_megabytes():
     assert sum(path.stat().st_size for path in declared.HERE.glob(f"*/{pages.PICTURES}/*")) < 1_500_000
+
+
+def test_colours_of_lines_stay_apart_in_small_pictures():
+    """Of a picture that is white but for seven thin lines, as most are."""
+    image, plots = pytest.importorskip("PIL.Image"), pytest.importorskip("mansard.bench.plots")
+    pytest.importorskip("matplotlib")
+    drawn, (axis,) = plots.figure({"environment": {"device": "a device", "date": "2026-11-19"}}, "lines")
+    for number in range(len(plots.COLOURS)):
+        axis.plot([1, 2, 3], [number, number + 2, number], label=str(number), **plots.style(number))
+    axis.legend()
+    kept = image.open(io.BytesIO(pages._small(drawn))).convert("RGB")
+    colours = [colour for _, colour in kept.getcolors(1 << 20)]
+    for wanted in plots.COLOURS:
+        parts = [int(wanted[at : at + 2], 16) for at in (1, 3, 5)]
+        apart = min(max(abs(one - other) for one, other in zip(parts, colour, strict=True)) for colour in colours)
+        assert apart < 12, f"{wanted} is not drawn: the nearest colour is {apart} of 255 away"
 
 
 @pytest.mark.parametrize("name", PAPERS)
@@ -224,7 +241,17 @@ def _dong():
                "parts": [["panel", 0, 5], ["product", 5, end]]}  # fmt: skip
 
 
+def _panzlaff():
+    """BabelStream: twice his GH200's speed, and copies that reach it at 64 MiB."""
+    for stream, rate in {"copy": 6430, "mul": 6414, "add": 7038, "triad": 7046, "dot": 7488}.items():
+        yield {"what": "stream", "stream": stream, "right": True, "gbytes_per_second": rate}
+    for mib in (1, 16, 64, 1024):
+        yield {"what": "ramp", "bytes": mib << 20, "right": True, "cache": 50 << 20, "stream": "copy",
+               "gbytes_per_second": min(4000, 100 * mib), "device": "a device", "date": "2026-11-19"}  # fmt: skip
+
+
 EXPERIMENTS = {
+    "panzlaff": (_panzlaff, "panzlaff-streams", {"babelstream": ("least", 2.0), "copies": ("half", 64.0)}),
     "ernst": (_occupancy, "ernst-occupancy",
               {"bandwidth": ("alone_cycles", 2 * 128 * 8 / (160 / 132)), "altered_kernels": ("larger8", 3.0)}),
     "dong": (_dong, "dong-experiments",
@@ -252,3 +279,42 @@ def test_answers_of_experiments_are_computed_from_their_rows(name, tmp_path, mon
             assert number.values[value] == pytest.approx(wanted), function
     finally:
         found.lines.cache_clear()
+
+
+JOURNALS = {  # folder: group, sets, and what is expected of which answers
+    "gram": ("gram", ("mapping", "mapping_search"), {("ernst", "searched"): ("widths", "32")}),
+    "matmul": ("matmul", ("smallk", "rectangles", "steps"),
+               {("tsm2", "small_inner"): ("most", 15360), ("tsm2", "rectangular"): ("peer", 1.0),
+                ("tsm2", "steps"): ("single_worst", 0.0)}),
+    "two_sided": ("factor", ("gebrd", "phases"), {("dong", "bidiagonal"): ("largest", 512),
+                                                   ("dong", "phases"): ("large", 128)}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("folder", JOURNALS)
+def test_answers_are_computed_from_rows_of_their_sets(folder, tmp_path, monkeypatch):
+    """With rows that were made up; verdicts are those of real ones."""
+    import bench_factors
+    import bench_samples
+
+    from papers.ernst import cases
+
+    group, sets, expected = JOURNALS[folder]
+    monkeypatch.setattr(cases, "_SEARCHED", (32,))
+    path = tmp_path / "h200" / folder
+    if group == "factor":
+        bench_factors.journal(path, sets)
+    else:
+        bench_samples.journal(path, sets, group)
+    monkeypatch.setattr(found, "RESULTS", tmp_path)
+    found.results.cache_clear()
+    try:
+        for (paper, function), (value, wanted) in expected.items():
+            number = getattr(__import__(f"papers.{paper}.answers", fromlist=[function]), function)()
+            assert number.cells and len(number.columns) == len(number.cells[0])
+            if isinstance(wanted, float):
+                assert number.values[value] > wanted
+            else:
+                assert number.values[value] == wanted
+    finally:
+        found.results.cache_clear()

@@ -1,0 +1,63 @@
+"""Numbers of Dong's figures 3.12 to 3.16: updates of low rank, and products one by one in streams."""
+
+from __future__ import annotations
+
+from mansard.bench.rows import Row
+
+from ..found import Number, best, geometric_mean, results, rows
+from .cases import label
+
+_BATCHED, _CPU = "h200/batched", "xeon-avx512-2-cores/batched"
+
+
+def _updates(k: int) -> Number:
+    pinned = best((row for row in rows(_BATCHED, "kernels") if row["pins"] and (row.get("inner") or row["M"]) == k),
+                  lambda row: row["M"])  # fmt: skip
+    vendor = best((row for row in rows(_BATCHED, ours=False, operation="gemm", dtype="float64", form="")
+                   if (row.get("inner") or row["M"]) == k and not row["accumulate"] and row["M"] == row["N"]
+                   and row["mode"] == "device"), lambda row: row["M"])  # fmt: skip
+    both = [n for n in pinned if n in vendor]
+    times = {n: pinned[n]["gflops"] / vendor[n]["gflops"] for n in both}
+    wide = [times[n] for n in both if n >= 128]
+    cells = tuple((str(n), label(pinned[n]["pins"]), f"{pinned[n]['gflops']:.0f}", f"{vendor[n]['gflops']:.0f}",
+                   f"{times[n]:.2f}", f"{pinned[n]['bound_gflops']:.0f}") for n in both)  # fmt: skip
+    values = {"wide": geometric_mean(wide), "least": min(times.values()), "most": max(times.values())}
+    columns = ("m = n", "best tile", "GFLOP/s", "cuBLAS, GFLOP/s", "x cuBLAS", "P_max")
+    return Number(values["wide"] > 1.1, values, columns, cells)
+
+
+def rank_eight() -> Number:
+    return _updates(8)
+
+
+def rank_sixteen() -> Number:
+    return _updates(16)
+
+
+def rank_thirty_two() -> Number:
+    return _updates(32)
+
+
+def rank_thirty_two_over_cpus() -> Number:
+    """Figure 3.15: beside cuBLAS, and beside the multiply-adds that sixteen cores of our Xeon could do at most."""
+    found = _updates(32)
+    peak = 8 * results(_CPU)["ceilings"]["fma"]["float64"] / 1e9  # it was measured on two cores
+    (cpu,) = rows(_CPU, "full", operation="gemm", dtype="float64", M=32)
+    slowest = min(float(line[2]) for line in found.cells if int(line[0]) >= 128)
+    values = found.values | {"cpu": cpu["gflops"], "times": slowest / peak, "peak": peak}
+    return Number(found.holds and values["times"] > 3, values, found.columns, found.cells)
+
+
+def streamed() -> Number:
+    found: dict[str, dict[str, Row]] = {}
+    for row in rows(_BATCHED, "streamed", ours=None):
+        found.setdefault(row["case"], {})[row["contender"]] = row
+    shares = {}
+    for each in found.values():
+        batched = min(row["median"] for name, row in each.items() if "one by one" not in name)
+        alone = next(row["median"] for name, row in each.items() if "one by one" in name)
+        first = next(iter(each.values()))
+        shares[first.get("inner") or first["M"], first["M"]] = alone / batched
+    cells = tuple((str(k), str(n), f"{times:.1f}") for (k, n), times in sorted(shares.items()))
+    values = {"least": min(shares.values()), "most": max(shares.values())}
+    return Number(values["least"] > 1, values, ("k", "m = n", "one by one in streams takes x batched"), cells)
