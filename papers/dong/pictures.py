@@ -83,7 +83,7 @@ def steps(results: dict[str, Any]) -> Any:
             axis.plot(*zip(*sorted(best.items()), strict=True), label="best peer", color="#555555", linestyle="--")
         axis.set(title=NAMES[operation], xlabel="n", ylabel="GFLOP/s", yscale="log")
     handles, names = max((axis.get_legend_handles_labels() for axis in axes), key=lambda found: len(found[1]))
-    drawn.legend(handles, names, loc="outside lower center", ncols=len(names), fontsize=8, frameon=False)
+    drawn.legend(handles, names, loc="outside right upper", fontsize=8)
     return drawn
 
 
