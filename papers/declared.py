@@ -7,7 +7,8 @@ A file has one table `[paper]` and one `[[answer]]` for a figure, or for figures
     claims = "what the paper's figure says, one sentence"
     rows = "`gram`: set `tilesize`"      # what answers it here
     verdict = "reproduced"               # one of VERDICTS
-    number = "best_tile"                 # a function of answers.py: numbers from rows, and whether the verdict stands
+    number = "best_tile"                 # a function of answers.py: numbers from rows, and whether the verdict stands;
+                                         # "not best_tile": the verdict stands where the numbers do not hold
     why = "The best tile is {tile}."     # one sentence; numbers come from that function
     picture = "h200/gram: tile_size"     # results, and a picture of a report
     measure = "mansard bench ..."        # what measures it again, or for the first time
@@ -28,6 +29,7 @@ REPRODUCED, EXCEEDED, CONTRADICTED = "reproduced", "exceeded", "contradicted"
 NOT_TESTABLE, NOT_MEASURED = "not testable here", "not measured yet"
 VERDICTS = (REPRODUCED, EXCEEDED, CONTRADICTED, NOT_TESTABLE, NOT_MEASURED)
 MEASURED = VERDICTS[:3]
+NOT = "not "  # before the name of a number
 _RANGE = re.compile(r"(table )?(?:(\d+)\.)?(\d+)-(?:(\d+)\.)?(\d+)")
 
 

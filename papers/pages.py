@@ -17,7 +17,7 @@ from typing import Any
 
 from mansard.bench.extension import Picture
 
-from .declared import HERE, MEASURED, PAPERS, VERDICTS, Answer, Mistake, Paper, read
+from .declared import HERE, MEASURED, NOT, PAPERS, VERDICTS, Answer, Mistake, Paper, read
 from .found import Number, results
 
 PICTURES = "pictures"
@@ -84,8 +84,9 @@ def number_of(paper: Paper, answer: Answer) -> Number | None:
     """The numbers of an answer; raises if they do not support its verdict."""
     if not answer.number:
         return None
-    found: Number = getattr(importlib.import_module(f"papers.{paper.name}.answers"), answer.number)()
-    if not found.holds:
+    name = answer.number.removeprefix(NOT)
+    found: Number = getattr(importlib.import_module(f"papers.{paper.name}.answers"), name)()
+    if found.holds == answer.number.startswith(NOT):
         raise Mistake(f"papers/{paper.name}: {answer.title} is declared {answer.verdict}, but its rows say otherwise: "
                       f"{found.values}; change figures.toml")  # fmt: skip
     return found

@@ -143,7 +143,7 @@ def draw_breakdown(results: dict[str, Any]) -> Any:
             below = [low + more for low, more in zip(below, heights, strict=True)]
         axis.set_xticks(list(places), [str(n) for n in found])
         axis.set(title=name, xlabel="n", ylabel="% of the time", ylim=(0, 100))
-    axes[0].legend(fontsize=8, loc="lower left")
+    drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
     return drawn
 
 

@@ -1,5 +1,6 @@
 """Pages of papers: committed pages are what the generator writes, every figure has a verdict, numbers are of rows."""
 
+import dataclasses
 import io
 import json
 import re
@@ -139,6 +140,18 @@ def test_verdict_that_rows_contradict_is_refused(monkeypatch):
     monkeypatch.setattr(answers, "efficiency", lambda: found.Number(False, {}))
     with pytest.raises(Mistake, match="rows say otherwise"):
         pages.number_of(paper, answer)
+
+
+def test_numbers_may_support_the_opposite(monkeypatch):
+    from papers.masliah import answers
+
+    paper = read("masliah")
+    answer = next(each for each in paper.answers if each.number == "efficiency")
+    opposite = dataclasses.replace(answer, number="not efficiency")
+    with pytest.raises(Mistake, match="rows say otherwise"):
+        pages.number_of(paper, opposite)
+    monkeypatch.setattr(answers, "efficiency", lambda: found.Number(False, {"x": 1}))
+    assert pages.number_of(paper, opposite).values == {"x": 1}
 
 
 def test_declarations_hold_no_measured_numbers_of_ours():
