@@ -91,7 +91,7 @@ class TorchKind:
             address = array.data_ptr()
         except RuntimeError:
             address = 0
-        if array.is_meta or (address == 0 and 0 not in array.shape):
+        if array.is_meta or ((address == 0 or array._is_zerotensor()) and 0 not in array.shape):
             where = f" (device {array.device})" if array.is_meta else ""
             raise TypeError(f"{argument} is a tensor without data{where}: pass one whose values are in memory")
         return address  # type: ignore[no-any-return]

@@ -7,27 +7,35 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+_MAPPED = 1 << 40  # address from which on there is memory; below, it may be an offset from null
+
 
 def signer(torch: Any, forward: Any) -> Callable[[Any], tuple[Any, ...]]:
     """The function that tells tensors apart: what it gives is cheap, hashable, and different whenever planning could
     differ. What `view` refuses has a signature that no accepted tensor has: it is never found among plans, whatever was
     planned before, and so comes to `view`."""
-    records, turned = torch.is_grad_enabled, frozenset((torch.complex64, torch.complex128))
+    records, turned, mapped = torch.is_grad_enabled, frozenset((torch.complex64, torch.complex128)), _MAPPED
 
     def signature(array: Any) -> tuple[Any, ...]:
         # flat, and the device by number: hashing a torch.device costs as much as all the rest
         try:
             address, dtype = array.data_ptr(), array.dtype
             return (
-                array.shape, array.stride(), dtype, address & 15 if address else None,
+                array.shape, array.stride(), dtype, address & 15 if address >= mapped or has_data(array) else None,
                 "" if array.is_cpu else array.get_device() if array.is_cuda else array.device,
-                dtype in turned and array.is_conj(), array.is_neg(), array.untyped_storage().nbytes() > 0,
+                dtype in turned and array.is_conj(), array.is_neg(),
                 (array.requires_grad and records()) or (forward._current_level >= 0 and has_tangent(array)),
             )  # fmt: skip
         except RuntimeError:  # no storage or no strides: sparse, nested, wrapped by a transformation
             return (object(),)
 
     return signature
+
+
+def has_data(array: Any) -> bool:
+    """Whether a tensor has memory. One whose storage was resized to nothing, or of PyTorch's zeros without memory, lies
+    at its offset from null."""
+    return array.untyped_storage().nbytes() > 0 and not array._is_zerotensor() and array.data_ptr() > 0
 
 
 def version_raiser(torch: Any) -> Callable[[Any], None] | None:

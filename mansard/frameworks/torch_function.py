@@ -125,6 +125,7 @@ class Eager(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *cotangents: Any) -> Any:
         told, needed = ctx.told, ctx.needs_input_grad[1:]
+        cotangents = tuple(map(_with_memory, cotangents))
         if all(one is None for one in cotangents):
             return None, *(None for _ in needed)
         found = told.call.rule.pullback(told.given(ctx), cotangents, needed)
@@ -134,6 +135,7 @@ class Eager(torch.autograd.Function):
     def jvp(ctx: Any, _: None, *tangents: Any) -> Any:
         told = ctx.told
         call, count = told.call, told.results
+        tangents = tuple(map(_with_memory, tangents))
         if all(one is None for one in tangents):
             return None if count == 1 else (None,) * count
         if call.rule.tangent is None:
@@ -211,6 +213,13 @@ def _summed(gradient: Any, needed: bool, shape: Any) -> Any:
     return gradient if gradient.shape == shape else gradient.sum_to_size(shape)
 
 
+def _with_memory(one: Any) -> Any:
+    """A cotangent or tangent as rules take it: None for PyTorch's zeros without memory, lazy negation carried out."""
+    if one is None or one._is_zerotensor():
+        return None
+    return one.resolve_neg() if one.is_neg() else one
+
+
 def _in_front(operand: Any, place: int | None, rank: int) -> Any:
     """The operand with its mapped dimension first, before leading dimensions of other operands."""
     if place is None:
@@ -242,10 +251,11 @@ def execute(call: Call, operands: Sequence[Any]) -> Any:
         return _operator(call, operands)
     try:
         found = call.function(*operands)
-    except Transformed as refusal:
-        if "forward-mode" not in str(refusal):
+    except TypeError as refusal:
+        dual = isinstance(refusal, Transformed) and "forward-mode" in str(refusal)
+        if not dual and not any(map(_is_zero, operands)):
             raise
-        found = call.function(*map(_primal, operands))
+        found = call.function(*map(_filled, operands))
     return tuple(found) if isinstance(found, tuple) else found
 
 
@@ -264,6 +274,8 @@ def _saving(call: Call, operands: Sequence[Any]) -> tuple[Any, Sequence[Any]] | 
     assert call.rule.saving is not None
     if _forward_mode() or torch._C._len_torch_dispatch_stack() or not _WITH_VALUES.issuperset(map(type, operands)):
         return None
+    if any(map(_is_zero, operands)):
+        return None
     return call.rule.saving(*operands, **call.options)
 
 
@@ -273,6 +285,14 @@ def _operator(call: Call, operands: Sequence[Any]) -> Any:
     return through_operator(call.rule, operands, call.options)
 
 
-def _primal(one: Any) -> Any:
-    """A dual tensor's values."""
-    return torch.autograd.forward_ad.unpack_dual(one).primal if isinstance(one, torch.Tensor) else one
+def _is_zero(one: Any) -> bool:
+    """Whether this is a tensor of PyTorch's zeros without memory."""
+    return isinstance(one, torch.Tensor) and one._is_zerotensor()
+
+
+def _filled(one: Any) -> Any:
+    """Values in memory: of a dual tensor, and of zeros without any."""
+    if not isinstance(one, torch.Tensor):
+        return one
+    primal = torch.autograd.forward_ad.unpack_dual(one).primal if _FORWARD._current_level >= 0 else one
+    return primal.clone() if primal._is_zerotensor() else primal

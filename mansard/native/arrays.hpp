@@ -68,7 +68,7 @@ inline Libraries libraries;
 
 struct Names {
   PyObject *requires_grad = interned("requires_grad"), *is_neg = interned("is_neg"), *is_conj = interned("is_conj"),
-           *storage = interned("untyped_storage"), *nbytes = interned("nbytes"), *level = interned("_current_level"),
+           *is_zero = interned("_is_zerotensor"), *storage = interned("untyped_storage"), *nbytes = interned("nbytes"), *level = interned("_current_level"),
            *shape = interned("shape"), *strides = interned("strides"), *dtype = interned("dtype"),
            *data = interned("data"), *ptr = interned("ptr"), *device_id = interned("device_id");
 };
@@ -133,14 +133,14 @@ inline bool in_forward_mode() {
   return found >= 0;
 }
 
-// A storage that was resized to nothing has its tensors at their offsets from null: below any memory that is mapped
-// above the program. Addresses there are rare, and the storage is asked.
+// Tensors of a storage that was resized to nothing, and PyTorch's zeros without memory, lie at their offsets from null:
+// below any memory that is mapped above the program. Addresses there are rare, and such a tensor is asked.
 inline bool has_data(PyObject* array, const char* address) {
   if (!address) return false;
   if (reinterpret_cast<std::uintptr_t>(address) >= std::uintptr_t(1) << 40) return true;
   Ref storage(PyObject_CallMethodNoArgs(array, names->storage));
   Ref bytes(storage ? PyObject_CallMethodNoArgs(storage.get(), names->nbytes) : nullptr);
-  const bool some = bytes && PyLong_AsLongLong(bytes.get()) > 0;
+  const bool some = bytes && PyLong_AsLongLong(bytes.get()) > 0 && method_says(array, names->is_zero) == 0;
   if (PyErr_Occurred()) PyErr_Clear();
   return some;
 }

@@ -20,6 +20,7 @@ from boundary_cases import CASES, MEASURING, Case, given, parts
 from conftest import needs_cpu
 
 import mansard as ms
+from mansard.operations.plans import PLANS
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
 pytestmark = needs_cpu
@@ -226,6 +227,9 @@ def in_transformation(transform: Callable[..., Any], inner: Callable[[Any], Any]
 STRANGE: dict[str, tuple[Callable[[Any], Any], str]] = {
     "meta": (lambda a: a.to("meta"), "without data"),
     "zero": (lambda a: torch._efficientzerotensor(*a.shape, dtype=a.dtype), "without data"),
+    "part of zero": (
+        lambda a: torch._efficientzerotensor(len(a) + 1, *a.shape[1:], dtype=a.dtype)[1:], "without data"
+    ),
     "negated": (lambda a: torch.complex(a, a).conj().imag, "negated"),
     "csr": (lambda a: a.to_sparse_csr() if a.ndim > 1 else a.to_sparse(), "layout"),
     "coo": (lambda a: a.to_sparse(), "layout"),
@@ -304,6 +308,30 @@ def test_resized_storages_are_refused() -> None:
     part = torch.randn(47, 2, dtype=torch.float64)[3:]
     part.untyped_storage().resize_(part.nbytes)
     refused(lambda: ms.gram(part), "A", "storage")
+
+
+# functions that PyTorch's arithmetic answers, which says so itself, and held plans, which compare signatures
+_SAY_IT_THEMSELVES = {"axpy", "axpy into", "swap", "held lu", "powers into", "cg", "gmres", "minres", "lobpcg"}
+
+
+@named([one for one in CASES if len(one.arrays) > 1 and one.name not in _SAY_IT_THEMSELVES])
+def test_operands_on_different_devices_are_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each argument in turn pretends to lie on a GPU: a kernel there would read the others' addresses."""
+    from mansard.arrays.torch import TorchKind
+
+    real, pretending = TorchKind.view, set[int]()
+
+    def view(self: Any, array: Any, argument: str) -> Any:
+        found = real(self, array, argument)
+        return found._replace(device=("cuda", 0)) if array.untyped_storage().data_ptr() in pretending else found
+
+    monkeypatch.setattr(TorchKind, "view", view)
+    for name in case.arrays:
+        arrays = given(case, torch.from_numpy)
+        pretending = {getattr(arrays, name).untyped_storage().data_ptr()}
+        PLANS.forget()
+        with pytest.raises((ValueError, TypeError), match=r"is on|same library and device"):
+            case.call(arrays)
 
 
 def test_ragged_and_interleaved_buffers_may_change() -> None:

@@ -155,13 +155,14 @@ def unfit() -> dict[str, Callable[[], Any]]:
         "meta": lambda: torch.ones(2, device="meta"),
         "resized": resized,
         "zeros": lambda: torch._efficientzerotensor((2, 2)),
+        "part of zeros": lambda: torch._efficientzerotensor((3, 2))[1:],
         "half tensor": lambda: torch.ones(2, dtype=torch.half),
     }
 
 
 UNFIT = (
     "half", "foreign", "deep", "objects", "subclass", "list", "gradient", "negated", "sparse", "meta", "resized",
-    "zeros", "half tensor",
+    "zeros", "part of zeros", "half tensor",
 )  # fmt: skip
 
 

@@ -151,12 +151,22 @@ def _dtype(kind: Kind, operand: Matrices, name: str) -> str:
 
 
 def check_described(kind: Kind, operation: Operation, given: list[Matrices], out: Matrices) -> None:
-    """Refuse arguments that `promoted` did not look at, and that no kernel may see: tensors without data, gradients."""
+    """Refuse arguments that `promoted` did not look at, and that no kernel may see: tensors without data, gradients;
+    and arguments on different devices."""
     if out is not None:
         stacks.described(kind, out, "out")
     for name, one in zip(operation.names, given, strict=True):
         if name in operation.integers and not kind.promotes:
             stacks.described(kind, one, name)
+    if not kind.on_host_alone:
+        _check_devices(kind, [*zip(operation.names, given, strict=True), ("out", out)])
+
+
+def _check_devices(kind: Kind, named: list[tuple[str, Matrices]]) -> None:
+    """Refuse arguments on different devices; of lists, which are checked elsewhere, the first array is looked at."""
+    given = [(name, one if stacks.is_list(one) else [one]) for name, one in named if one is not None]
+    if len(given) > 1:
+        arrays.same_device([(name, kind.view(one[0], name)) for name, one in given if len(one)])
 
 
 def _numeric(name: str, dtype: str) -> Any:

@@ -156,12 +156,16 @@ def library(xp: ModuleType) -> Any:
     return cupyx.scipy.sparse
 
 
-def new_values(data: Array, xp: ModuleType) -> Array:
-    """Values given for a pattern as an array of the matrix' library; gradients are refused, as everywhere."""
+def new_values(data: Array, xp: ModuleType, device: tuple[str, int]) -> Array:
+    """Values given for a pattern as an array of the matrix' library, where they may come from the host to a GPU;
+    gradients are refused, as everywhere."""
     if arrays.library_of(type(data)) is not None:
         kind = arrays.kind_of(data, "data")
         if not kind.immutable:
-            kind.view(data, "data")
+            view = kind.view(data, "data")
+            if view.device[0] != "cpu" and view.device != device:
+                here, there = ":".join(map(str, view.device)), ":".join(map(str, device))
+                raise ValueError(f"data is on {here} and A on {there}: make the matrix where its values are")
         data = kind.unwrap(data, "data")
     return xp.asarray(data)
 

@@ -287,9 +287,8 @@ class Matrix(Operator):
         """The same pattern with other values, in the order of `to_scipy().data`."""
         if self._transposed or self._conj:
             raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")
-        xp = self._sides.xp
         try:
-            data = convert.new_values(data, xp)
+            data = convert.new_values(data, self._sides.xp, self.device)
         except Transformed as refusal:
             answer: Matrix = through_framework("sparse.Matrix.with_values", Matrix.with_values, (self, data), refusal)
             return answer

@@ -172,6 +172,7 @@ def plan_product(
     Z = None if z is None else vectors_of(kind, z, "z", rows, "rows")
     if Z is not None and (Z.view.shape != X.view.shape or Z.view.dtype != X.view.dtype):
         raise ValueError(f"z is {Z.view.dtype} {Z.view.shape} and x {X.view.dtype} {X.view.shape}: they must agree")
+    arrays.same_device([("x", X.view), ("z", (Z or X).view)])
     chosen = select(X.view.device, backend)
     problem = _problem(held, X, Y, Z, form)
     pitches = tuple(X.columns if one is None or not one.ready else one.pitch for one in (X, Y, Z))

@@ -91,6 +91,7 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
         return plan_gemm(A, B, out, backend)
     kind = arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
     a, b = kind.view(A, "A"), kind.view(B, "B")
+    arrays.same_device([("A", a), ("B", b)])
     if _is_stack(a, b):
         if _are_vectors(a, b, None if out is None else kind.view(out, "out")):
             return _times_vectors(kind, A, B, out, backend)
@@ -106,6 +107,7 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
     c = None if out is None else kind.view(out, "out")
+    arrays.same_device([("A", a), ("out", c or a)])
     fewest = FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0
     family = family_for(a.dtype, m, k, n, fewest, select(a.device, None).device)
     if family is None:

@@ -35,9 +35,10 @@ def by_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     settings.reread()
 
 
-def tensor(dtype: Any, *shape: int, layout: str = "plain", seed: int = 0) -> Any:
+def tensor(dtype: Any, *shape: int, layout: str = "plain", seed: int = 0, device: str = "cpu") -> Any:
     """Normal numbers in a memory layout, which are a leaf."""
     normal = torch.randn(*shape, dtype=dtype, generator=torch.Generator().manual_seed(seed + len(shape) + sum(shape)))
+    normal = normal.to(device)
     if layout == "transposed":
         normal = normal.mT.contiguous().mT
     elif layout == "sliced":
@@ -46,11 +47,11 @@ def tensor(dtype: Any, *shape: int, layout: str = "plain", seed: int = 0) -> Any
 
 
 def shifted(a: Any) -> Any:
-    return a + 4 * torch.eye(a.shape[-1], dtype=a.dtype)
+    return a + 4 * torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
 
 
 def positive(a: Any) -> Any:
-    return a @ a.mH + 2 * torch.eye(a.shape[-1], dtype=a.dtype)
+    return a @ a.mH + 2 * torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
 
 
 def hermitian(a: Any) -> Any:
@@ -64,6 +65,21 @@ def without_phases(parts: Any) -> Any:
 
 MATRIX = scipy.sparse.csr_array(np.array([[1.0, 0, 2, 0], [0, 3, 0, 0], [4, 0, 0, 5]]))
 SQUARE = scipy.sparse.csr_array(np.array([[1.0, 2, 0], [0, 3, 4], [5, 0, 6]]))
+
+
+
+def sparse(matrix: Any, like: Any) -> Any:
+    """A matrix of SciPy's in the dtype and on the device of a tensor."""
+    matrix = matrix.astype(str(like.dtype)[6:])
+    if like.is_cpu:
+        return matrix
+    parts = (torch.from_numpy(one) for one in (matrix.indptr, matrix.indices, matrix.data))
+    return torch.sparse_csr_tensor(*parts, matrix.shape).to(like.device)
+
+
+def least_squares(a: Any, b: Any) -> Any:
+    return torch.linalg.lstsq(a, b, driver="gelsd" if a.is_cpu else "gels").solution
+
 
 # name -> (Mansard's function, PyTorch's or None, shapes of operands)
 CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None, tuple[tuple[int, ...], ...]]] = {
@@ -125,8 +141,7 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None, tuple[tupl
     "cholesky_qr": (ms.cholesky_qr, None, ((5, 2),)),
     "orthogonalize": (lambda a, b: ms.orthogonalize(a, L.qr(b).Q), None, ((6, 2), (6, 1))),
     "lstsq": (
-        lambda a, b: L.lstsq(a, b).x, lambda a, b: torch.linalg.lstsq(a, b, driver="gelsd").solution,
-        ((4, 2), (4, 2)),
+        lambda a, b: L.lstsq(a, b).x, least_squares, ((4, 2), (4, 2)),
     ),
     "lstsq by qr": (lambda a, b: tuple(L.lstsq(a, b, driver="qr")[:2]), None, ((2, 4, 2), (2, 4, 2))),
     "eigh": (
@@ -165,13 +180,14 @@ CASES: dict[str, tuple[Callable[..., Any], Callable[..., Any] | None, tuple[tupl
         lambda a, b: tuple(ms.matmul(list(a), list(b))), lambda a, b: tuple((a @ b).unbind()), ((2, 2, 2), (2, 2, 2)),
     ),
     "sparse": (
-        lambda x: ms.sparse.matrix(MATRIX) @ x, lambda x: torch.tensor(MATRIX.toarray(), dtype=x.dtype) @ x, ((4, 2),),
+        lambda x: ms.sparse.matrix(sparse(MATRIX, x.real)) @ x,
+        lambda x: torch.tensor(MATRIX.toarray(), dtype=x.dtype, device=x.device) @ x, ((4, 2),),
     ),
     "sparse values": (
-        lambda v, x: ms.sparse.matrix(MATRIX.astype(str(v.dtype)[6:])).with_values(v).H @ x, None, ((5,), (3, 2)),
+        lambda v, x: ms.sparse.matrix(sparse(MATRIX, v)).with_values(v).H @ x, None, ((5,), (3, 2)),
     ),
     "powers": (
-        lambda v, x: ms.matrix_powers(SQUARE.astype(str(v.dtype)[6:]), 2, ("chebyshev", -3.0, 8.0)).with_values(v)(x),
+        lambda v, x: ms.matrix_powers(sparse(SQUARE, v), 2, ("chebyshev", -3.0, 8.0)).with_values(v)(x),
         None, ((6,), (3,)),
     ),
 }  # fmt: skip
@@ -183,10 +199,21 @@ REAL_ONCE = {"orthogonalize", "lstsq by qr", *(name for name in CASES if name.en
 @pytest.mark.usefixtures("by_library")
 @pytest.mark.parametrize(("name", "dtype"), crossed(list(CASES), DTYPES), ids=str)
 def test_derivatives(name: str, dtype: Any) -> None:
+    check_derivatives(name, dtype, "cpu")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="PyTorch finds no GPU")
+@pytest.mark.parametrize(("name", "dtype"), crossed(list(CASES), DTYPES), ids=str)
+def test_derivatives_on_a_gpu(name: str, dtype: Any) -> None:
+    """By kernels, cuBLAS and cuSOLVER; backward runs in a thread of its own."""
+    check_derivatives(name, dtype, "cuda")
+
+
+def check_derivatives(name: str, dtype: Any, device: str) -> None:
     ours, theirs, shapes = CASES[name]
     layouts = ("plain", "transposed") if len(name) % 2 else ("sliced", "plain")
     operands = [
-        tensor(dtype, *shape, layout=layout if len(shape) > 1 else "plain")
+        tensor(dtype, *shape, layout=layout if len(shape) > 1 else "plain", device=device)
         for shape, layout in zip(shapes, layouts, strict=False)
     ]
     assert gradcheck(ours, operands, fast_mode=True, check_forward_ad=True)
@@ -200,8 +227,32 @@ def test_derivatives(name: str, dtype: Any) -> None:
 def first_gradients(function: Callable[..., Any], operands: list[Any]) -> Any:
     results = function(*operands)
     results = results if isinstance(results, tuple) else (results,)
-    loss = sum((one.abs().square() * torch.arange(1.0, one.numel() + 1).reshape(one.shape)).sum() for one in results)
+    weights = (torch.arange(1.0, one.numel() + 1, device=one.device).reshape(one.shape) for one in results)
+    loss = sum((one.abs().square() * weight).sum() for one, weight in zip(results, weights, strict=True))
     return torch.autograd.grad(loss, operands)
+
+
+@pytest.mark.usefixtures("by_library")
+def test_cotangents_that_are_zeros_without_memory_or_lazily_negated() -> None:
+    """Second derivatives of absolute values are the former, imaginary parts of conjugates the latter."""
+    a, b = tensor(torch.float64, 3, 3), tensor(torch.float64, 3, 3, seed=1)
+    assert gradgradcheck(lambda a: L.qr(a, "r").abs(), [a])
+    zero = torch._efficientzerotensor((4, 3), dtype=torch.float64)
+    for cotangent in (zero[:3], zero[1:]):  # of which the second begins 24 bytes from null
+        for call, operands in ((ms.matmul, (a, b)), (L.qr, (a,)), (L.solve, (a, b))):
+            results = call(*operands)
+            result = results[0] if isinstance(results, tuple) else results
+            found = torch.autograd.grad(result, operands, cotangent, allow_unused=True)
+            assert all(one is None or not one.any() for one in found)
+        assert not ms.matmul(a, cotangent).any()
+    weight = torch.randn(3, 3, dtype=torch.complex128)
+
+    def imaginary(product: Any) -> Any:
+        return (torch.complex(b.detach(), product(a, b)).conj() * weight).sum().real
+
+    ours, theirs = (torch.autograd.grad(imaginary(by), (a, b)) for by in (ms.matmul, torch.matmul))
+    for one, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(one, other)
 
 
 def test_gradients_by_kernels_after_calls_that_record_none() -> None:

@@ -219,7 +219,7 @@ class Powers:
         """A plan for other values of the same pattern, in the order of A as sorted CSR."""
         xp, rows = self._source.xp, self._source.rows
         try:
-            data = new_values(data, xp)
+            data = new_values(data, xp, self._source.device)
         except Transformed as refusal:
             answer: Powers = through_framework("Powers.with_values", Powers.with_values, (self, data), refusal)
             return answer
