@@ -19,7 +19,8 @@ from .messages import FACTS, FAILED, Exchange, Gathering, in_rank_order, mpi, pi
 
 ROOM = 8192  # bytes of payload in the first message: a Gram matrix of 32 columns in float64
 MOST_ROOM = 1 << 18  # bytes, a Gram matrix of 181 columns in float64; longer payloads are always continued
-QUIET = 8  # messages in a row that fill a quarter of the room at most, after which it shrinks to the longest of them
+LEAST_ROOM = 512  # bytes: inner products and time steps; no text of an error is longer
+QUIET = 32  # messages in a row that fill a quarter of the room at most, after which it shrinks to the longest of them
 _TAG, _FAILURE = 3131, 3130
 _EPOCHS = 4096  # tags of messages from rank to rank: another one after every failure
 
@@ -36,7 +37,8 @@ class Communicator:
         self.rank, self.size = int(comm.rank), int(comm.size)
         self.messages: Counter[str] = Counter()  # by kind: "gather", "continued", "halo", "bytes" sent
         self.waiting = 0.0  # seconds spent waiting for messages
-        self.room, self._quiet = ROOM, [0] * QUIET  # bytes; bytes that the last messages needed
+        self.room, self.least_room = ROOM, LEAST_ROOM  # bytes
+        self._quiet = self._longest = 0  # messages in a row that need little of the room; bytes that the longest needed
         self.transport: Any = None  # of device arrays, chosen with the first one
         self.flight: list[Gathering] = []  # messages under way, oldest first
         self._owed: list[Gathering] = []  # reports of failures, for which nobody waited
@@ -97,9 +99,7 @@ class Communicator:
 
         All ranks pass the same `facts`, a text that names the call and its options: dtype and shape are added.
         """
-        array = np.ascontiguousarray(array)
-        facts = f"{facts}: {array.dtype.name} {array.shape}"
-        return Gathering(self, facts, array, finish)
+        return Gathering(self, facts, np.ascontiguousarray(array), finish)
 
     def gather(self, array: np.ndarray[Any, Any], facts: str) -> np.ndarray[Any, Any]:
         """Arrays of all ranks, (size, *shape), in rank order, on every rank."""
@@ -184,10 +184,19 @@ class Communicator:
 
     def resize(self, needed: int) -> None:
         """Adapt the room for payloads to what the longest one of a message took; all ranks see the same lengths."""
-        self._quiet = [*self._quiet[1:], needed]
-        longest = max(self._quiet)
-        if needed > self.room or 4 * longest <= self.room:
-            self.room = min(MOST_ROOM, max(ROOM, 1 << (longest - 1).bit_length()))
+        if 4 * needed <= self.room and self.room > self.least_room:
+            self._quiet, self._longest = self._quiet + 1, max(self._longest, needed)
+            if self._quiet < QUIET:
+                return
+        elif needed <= self.room:
+            self._quiet = self._longest = 0
+            return
+        longest, self._quiet, self._longest = max(self._longest, needed), 0, 0
+        self.room = min(MOST_ROOM, max(self.least_room, 1 << (longest - 1).bit_length()))
+
+    def reserve(self) -> None:
+        """Have room for Gram matrices from now on. All ranks do so after the same message, so that rooms agree."""
+        self.least_room, self.room = ROOM, max(self.room, ROOM)
 
     # ---- messages from rank to rank ------------------------------------------------------------------------
 
@@ -198,14 +207,13 @@ class Communicator:
         before; messages of two ranks arrive in the order in which they were sent. Tags count failures, so that what was
         sent before one is not received after it.
         """
-        requests: list[Any] = []
-        tag = _TAG + self.failures % _EPOCHS
-        for rank, array in receives.items():
-            requests += [self.raw.Irecv(piece, rank, tag) for piece in pieces(array)]
+        raw, tag, count = self.raw, _TAG + self.failures % _EPOCHS, self.messages
+        requests = [raw.Irecv(piece, rank, tag) for rank, array in receives.items() for piece in pieces(array)]
         for rank, array in sends.items():
-            parts = list(pieces(array))
-            requests += [self.raw.Isend(piece, rank, tag) for piece in parts]
-            self.messages.update({"halo": len(parts), "bytes": sum(piece.nbytes for piece in parts)})
+            for piece in pieces(array):
+                requests.append(raw.Isend(piece, rank, tag))
+                count["halo"] += 1
+                count["bytes"] += piece.nbytes
         return Exchange(self, requests, (sends, receives))
 
 

@@ -7,14 +7,17 @@ for the same and whether it failed.
     header | status | bytes needed | facts: "gram float64 (32, 32) ..." |    payload, or the text of an error
 
 A payload longer than the agreed room is continued in a second message, and the room grows: later ones are one message.
+Ranks that agree send the same header, so one comparison with its own tells a rank that all is well.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from math import prod
 from time import perf_counter
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -46,21 +49,19 @@ class Gathering:
         self, comm: Ranks, facts: str, array: np.ndarray[Any, Any], finish: Callable[..., Any] | None,
         status: int = GOOD,
     ) -> None:  # fmt: skip
-        self.comm, self.facts, self.finish, self._array = comm, facts, finish, array
+        self.comm, self.finish, self._array = comm, finish, array
+        raw = comm.raw  # raises if it was freed
         self._room, self._request = comm.room, None
         if comm.size == 1:
-            comm.raw  # noqa: B018  # raises if it was freed
             return
-        self._sent = np.zeros(HEADER + self._room, np.uint8)
-        self._received = np.empty((comm.size, HEADER + self._room), np.uint8)
-        flat = array.reshape(-1).view(np.uint8)
-        inside = min(flat.size, self._room)
-        self._sent[:16].view(np.int64)[:] = status, flat.size
-        text = facts.encode()[:FACTS]
-        self._sent[16 : 16 + len(text)] = np.frombuffer(text, np.uint8)
-        self._sent[HEADER : HEADER + inside] = flat[:inside]
-        self._request = comm.raw.Iallgather(self._sent, self._received)
-        comm.messages.update({"gather": 1, "bytes": self._sent.nbytes})
+        self._width = HEADER + self._room
+        self._header = header(facts, array.dtype, array.shape, status)
+        payload = array.tobytes() if array.nbytes <= self._room else _flat(array)[: self._room].tobytes()
+        self._sent = b"".join((self._header, payload, bytes(self._room - len(payload))))
+        self._received = bytearray(comm.size * self._width)
+        self._request = raw.Iallgather(self._sent, self._received)
+        comm.messages["gather"] += 1
+        comm.messages["bytes"] += self._width
         if status == GOOD:
             comm.flight.append(self)
 
@@ -78,48 +79,57 @@ class Gathering:
         self.comm.waiting += perf_counter() - begin
 
     def _complete(self) -> np.ndarray[Any, Any]:
-        comm = self.comm
+        comm, array = self.comm, self._array
         comm.settle()
         self.receive()
         comm.flight.remove(self)
-        head = self._received[:, :16].copy().view(np.int64)
-        self._check(head)
-        needed = int(head[:, 1].max())
-        payload = self._received[:, HEADER : HEADER + needed]
-        if needed > self._room:
-            payload = self._continued(payload, needed)
-        comm.resize(needed)
-        found: np.ndarray[Any, Any] = payload.view(self._array.dtype).reshape(comm.size, *self._array.shape)
-        return found
+        if not all(self._received.startswith(self._header, rank * self._width) for rank in range(comm.size)):
+            self._refuse()
+        comm.resize(array.nbytes)
+        if array.nbytes > self._room:
+            return self._continued().view(array.dtype).reshape(comm.size, *array.shape)
+        strides = (self._width, *array.strides)
+        return np.ndarray((comm.size, *array.shape), array.dtype, self._received, HEADER, strides)
 
-    def _check(self, head: np.ndarray[Any, Any]) -> None:
-        """Raise if a rank failed, or if ranks disagree."""
+    def _refuse(self) -> NoReturn:
+        """Raise what the headers say: a rank failed, or ranks disagree."""
+        received = np.frombuffer(self._received, np.uint8).reshape(self.comm.size, -1)
+        head = received[:, :16].copy().view(np.int64)
         failed = np.flatnonzero(head[:, 0] != GOOD)
         if failed.size:
             rank = int(failed[0])
-            text = self._received[rank, HEADER : HEADER + int(head[rank, 1])].tobytes().decode(errors="replace")
+            text = received[rank, HEADER : HEADER + int(head[rank, 1])].tobytes().decode(errors="replace")
             self.comm.failures += 1
             raise RankError(f"rank {rank}: {text}", rank)
-        facts = self._received[:, 16:HEADER]
-        differs = np.flatnonzero((facts != facts[0]).any(axis=1))
-        if differs.size:
-            rank = int(differs[0])
-            first, other = (facts[one].tobytes().rstrip(b"\0").decode(errors="replace") for one in (0, rank))
-            raise RanksDiffer(f"rank {rank} calls {other!r} and rank 0 {first!r}: all must ask for the same", rank)
+        headers = received[:, :HEADER]
+        rank = int(np.flatnonzero((headers != headers[0]).any(axis=1))[0])
+        first, other = (headers[one, 16:].tobytes().rstrip(b"\0").decode(errors="replace") for one in (0, rank))
+        raise RanksDiffer(f"rank {rank} calls {other!r} and rank 0 {first!r}: all must ask for the same", rank)
 
-    def _continued(self, begun: np.ndarray[Any, Any], needed: int) -> np.ndarray[Any, Any]:
-        """Gather what did not fit; lengths agree by now."""
-        comm, rest = self.comm, needed - self._room
-        whole = np.empty((comm.size, needed), np.uint8)
-        whole[:, : self._room] = begun
-        flat = self._array.reshape(-1).view(np.uint8)
-        for at in range(0, rest, PIECE // comm.size):
-            count = min(PIECE // comm.size, rest - at)
+    def _continued(self) -> np.ndarray[Any, Any]:
+        """Gather what did not fit, (size, bytes); lengths agree by now."""
+        comm, room, flat = self.comm, self._room, _flat(self._array)
+        whole = np.empty((comm.size, flat.size), np.uint8)
+        whole[:, :room] = np.frombuffer(self._received, np.uint8).reshape(comm.size, -1)[:, HEADER:]
+        for at in range(room, flat.size, PIECE // comm.size):
+            count = min(PIECE // comm.size, flat.size - at)
             more = np.empty((comm.size, count), np.uint8)
-            comm.raw.Allgather(flat[self._room + at : self._room + at + count], more)
-            whole[:, self._room + at : self._room + at + count] = more
+            comm.raw.Allgather(flat[at : at + count], more)
+            whole[:, at : at + count] = more
             comm.messages.update({"continued": 1, "bytes": count})
         return whole
+
+
+@lru_cache(maxsize=256)
+def header(facts: str, dtype: np.dtype[Any], shape: tuple[int, ...], status: int) -> bytes:
+    """The header of a message with an array of this dtype and shape."""
+    text = (f"{facts}: {dtype.name} {shape}" if status == GOOD else facts).encode()[:FACTS]
+    return np.array((status, prod(shape) * dtype.itemsize), np.int64).tobytes() + text.ljust(FACTS, b"\0")
+
+
+def _flat(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """The bytes of a contiguous array."""
+    return array.reshape(-1).view(np.uint8)
 
 
 class Exchange:
@@ -131,7 +141,8 @@ class Exchange:
     def wait(self) -> None:
         """Wait until everything has arrived, and until the arrays that were sent may be written to again."""
         begin, requests = perf_counter(), self._requests
-        until(lambda: mpi().Request.Testall(requests), lambda: self._comm.heed(requests))
+        if requests:
+            until(partial(requests[0].Testall, requests), lambda: self._comm.heed(requests))
         self._requests, self._arrays = [], None
         self._comm.waiting += perf_counter() - begin
 
@@ -155,9 +166,10 @@ def in_rank_order(stack: Array) -> Array:
     return total
 
 
-def pieces(array: Array) -> Iterator[Array]:
+def pieces(array: Array) -> Sequence[Array]:
     """A contiguous array as flat views of at most PIECE bytes each."""
     flat = array.reshape(-1)
+    if 0 < flat.nbytes <= PIECE:
+        return (flat,)
     step = max(1, PIECE // array.dtype.itemsize)
-    for at in range(0, flat.size, step):
-        yield flat[at : at + step]
+    return [flat[at : at + step] for at in range(0, flat.size, step)]

@@ -52,6 +52,7 @@ class Rows:
             kind, dtype, (rows, columns) = _described(local)
         facts = f"Rows of {kind.name} {dtype}, {columns} columns, blocks={blocks}"
         counts = comm.gather(np.array([rows], np.int64), facts)[:, 0]
+        comm.reserve()
         offsets = tuple(int(one) for one in (0, *np.cumsum(counts)))
         _check_blocks(blocks, offsets)
         self._begin(local, comm, offsets, blocks)
@@ -122,6 +123,7 @@ class Rows:
             if comm.rank == root:
                 kind[:] = *_described(A)[2], DTYPES.index(A.dtype.name)
         told = comm.gather(kind, f"from_global, root={root}, blocks={blocks}")[root]
+        comm.reserve()
         rows, columns, code = (int(one) for one in told)
         start = [0] * (root + 1) + [rows] * (comm.size - root)  # all rows are on the root
         local = A if comm.rank == root else np.empty((0, columns), DTYPES[code])

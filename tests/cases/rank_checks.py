@@ -26,8 +26,10 @@ import mansard as ms
 from mansard import settings
 from mansard.distributed import Batch, Communicator, Rows, batch, later_gram, transport
 from mansard.distributed import messages as sent
+from mansard.distributed.communicator import QUIET
 from mansard.errors import RankDeficient, RankError, RanksDiffer
 from mansard.operations.plans import PLANS
+from papers.dong import rank_messages
 
 WORLD = MPI.COMM_WORLD
 RANK, SIZE = WORLD.rank, WORLD.size
@@ -46,11 +48,11 @@ def same_everywhere(array: Any) -> bool:
 
 
 @contextmanager
-def messages(count: int) -> Iterator[None]:
+def messages(count: int, comm: Communicator = COMM) -> Iterator[None]:
     """Inside, so many collective messages are sent."""
-    before = COMM.messages["gather"] + COMM.messages["continued"]
+    before = comm.messages["gather"] + comm.messages["continued"]
     yield
-    assert COMM.messages["gather"] + COMM.messages["continued"] - before == count
+    assert comm.messages["gather"] + comm.messages["continued"] - before == count
 
 
 def check_products() -> None:
@@ -149,6 +151,34 @@ def check_messages() -> None:
     assert (later.wait() == ms.gram(v)).all() and (W.local == v.local).all()
 
 
+def check_room() -> None:
+    """After many short messages the room for payloads shrinks on all ranks alike: a long one takes two, then one."""
+    other = WORLD.Dup()
+    comm, odd = Communicator.of(other), RANK == SIZE - 1
+    long = np.random.default_rng(RANK).random(1024)
+    every = np.array(WORLD.allgather(long))
+    for _ in range(2 * QUIET):
+        assert (comm.gather(np.array([RANK]), "short")[:, 0] == np.arange(SIZE)).all()
+    assert len(set(WORLD.allgather(comm.room))) == 1 and comm.room < long.nbytes
+    with pytest.raises(RanksDiffer, match=f"rank {SIZE - 1}.*other"):
+        comm.agree("other" if odd else "this")
+    with pytest.raises(ValueError if odd else RankError, match="xxx"), comm.call("a long text"):
+        if odd:
+            raise ValueError("x" * 2 * comm.room)
+        comm.agree("this")
+    for count in (2, 1):
+        with messages(count, comm):
+            assert (comm.gather(long, "long") == every).all()
+    for one in [comm.start(np.full(n, RANK), "in flight") for n in (1, 3000, 2, 70000)]:
+        assert (one.wait() == np.arange(SIZE)[:, None]).all()  # the room of each is that of its start
+    v = Rows(np.ones((2, 32)), other)
+    for _ in range(2 * QUIET):
+        comm.agree("short")
+    with messages(1, comm):
+        assert (ms.gram(v) == 2 * SIZE).all()  # Rows have room for Gram matrices, whatever came before
+    other.Free()
+
+
 def check_disagreement() -> None:
     """Different dtypes, widths, options and calls raise on every rank, and name the rank that differs."""
     odd = RANK == SIZE - 1
@@ -205,6 +235,16 @@ def check_moves() -> None:
     with pytest.raises(ValueError, match="offsets"):
         a.redistribute([0, 1])
     assert "ranks" in a.explain() and "MPI" in a.explain() and f"rank {RANK}" in repr(a)
+
+
+def check_costs() -> None:
+    """What `papers.dong.rank_messages` measures: every call, and the slowest rank's seconds on all of them."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in (("SIZES", (8, 16384)), ("CALLS", 1), ("BATCHES", 2), ("WARM", 1)):
+            patch.setattr(rank_messages, name, value)
+        rows = list(rank_messages.measure(COMM))
+    assert [row["bytes"] for row in rows] == [8] * 6 + [16384] * 6 and {row["ranks"] for row in rows} == {SIZE}
+    assert all(us > 0 for row in rows for us in row["us"]) and same_everywhere(np.array([row["us"] for row in rows]))
 
 
 def check_halos() -> None:

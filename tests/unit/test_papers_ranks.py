@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import queue
 import sys
 import threading
 from contextlib import contextmanager
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from papers.dong import rank_profile
+from papers.dong import rank_messages, rank_profile
 
 
 def test_parts_of_a_step() -> None:
@@ -21,6 +23,21 @@ def test_parts_of_a_step() -> None:
     assert rank_profile.parts(row) == pytest.approx({"all": 1e6, "issuing": 3e5, "begins": 1e5, "ends": 4e5})
     text = rank_profile.table([{**row, "name": "two", "way": "calls", "zones": 2048}])
     assert "| two | calls | 2,048 | 1000000.0 | 300000.0 | 100000.0 | 400000.0 |" in text
+
+
+def test_messages_by_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A line per number of bytes: the median and the fastest batch of each call, nothing where one was not measured."""
+    rows = [
+        {"call": "gather", "bytes": 8, "ranks": 2, "us": [9.0, 2.0, 4.0]},
+        {"call": "gather", "bytes": 4096, "ranks": 2, "us": [5.0]},
+        {"call": "sum", "bytes": 8, "ranks": 2, "us": [1.5, 2.5]},
+    ]
+    file = tmp_path / "messages.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rank_messages.main(["--table", str(file)])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "| ranks | bytes | gather | sum |"
+    assert lines[2:] == ["| 2 | 8 | 4.0 (2.0) | 2.0 (1.5) |", "| 2 | 4,096 | 5.0 (5.0) |  |"]
 
 
 def test_experiments_do_the_same_work() -> None:

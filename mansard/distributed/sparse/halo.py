@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import zlib
 from itertools import pairwise
-from typing import Any
+from math import prod
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,74 +37,88 @@ class Halo:
         self.sent = {q: len(one) for q, one in enumerate(asked) if len(one)}
         ends = [int(np.searchsorted(wanted, first)) for first in offsets]
         self.receives = {q: slice(a, b) for q, (a, b) in enumerate(pairwise(ends)) if b > a}
-        self._rooms: dict[Any, tuple[dict[int, Array], dict[int, Array]]] = {}
+        self._buffers: dict[Any, Buffers] = {}
 
     def start(self, x: Array) -> Flight:
         """Begin the exchange for a vector (n,) or vectors side by side (n, k); `wait(into)` completes it."""
-        sends, receives = self._room(x)
+        buffers = self._of(x)
         for q, places in self.sends.items():
-            _body(sends[q], x)[...] = x[places].reshape(-1)
-        return Flight(self.comm, self.comm.exchange(sends, receives), receives, x)
+            buffers.own.entries[q][...] = x[places]
+        return Flight(self.comm, self.comm.exchange(buffers.own.messages, buffers.theirs.messages), buffers.theirs, x)
 
     def back(self, contributions: Array) -> Flight:
         """Begin to send contributions to the wanted entries back to the ranks that have them."""
-        receives, sends = self._room(contributions)
+        own, theirs = self._of(contributions)
         for q, places in self.receives.items():
-            _body(sends[q], contributions)[...] = contributions[places].reshape(-1)
-        return Flight(self.comm, self.comm.exchange(sends, receives), receives, contributions)
+            theirs.entries[q][...] = contributions[places]
+        return Flight(self.comm, self.comm.exchange(theirs.messages, own.messages), own, contributions)
 
     def arrived(self, flight: Flight, into: Array) -> None:
         """Write the wanted entries to `into`, in their order."""
-        for q, message in flight.wait().items():
-            into[self.receives[q]] = message.reshape(-1, *into.shape[1:])
+        for q, entries in flight.wait().items():
+            into[self.receives[q]] = entries
 
     def added(self, flight: Flight, into: Array) -> None:
         """Add what other ranks sent back to the entries that they belong to, in the order of ranks."""
-        for q, message in sorted(flight.wait().items()):
-            into[self.sends[q]] += message.reshape(-1, *into.shape[1:])
+        for q, entries in sorted(flight.wait().items()):
+            into[self.sends[q]] += entries
 
-    def _room(self, x: Array) -> tuple[dict[int, Array], dict[int, Array]]:
-        """Buffers to send from and to receive in, one of each per neighbour, kept for vectors of this kind."""
-        columns = int(np.prod(x.shape[1:], dtype=np.int64))
-        key = (x.dtype.str, x.shape[1:])
-        if key not in self._rooms:
-            counts = self.sent, {q: part.stop - part.start for q, part in self.receives.items()}
-            rooms = tuple(
-                {q: np.empty(_HEAD + count * columns * x.dtype.itemsize, np.uint8) for q, count in each.items()}
-                for each in counts
-            )
-            for room in (*rooms[0].values(), *rooms[1].values()):
-                room[:_HEAD] = _mark(x)
-            self._rooms[key] = rooms[0], rooms[1]
-        return self._rooms[key]
+    def _of(self, x: Array) -> Buffers:
+        """Buffers for vectors of this kind, allocated with the first of them."""
+        key = (x.dtype, x.shape[1:])
+        found = self._buffers.get(key)
+        if found is None:
+            wanted = {q: part.stop - part.start for q, part in self.receives.items()}
+            found = self._buffers[key] = Buffers(Side.allocate(self.sent, x), Side.allocate(wanted, x))
+        return found
+
+
+class Side(NamedTuple):
+    """Messages by rank, a head and entries each, and views of their entries in the shape of the vectors."""
+
+    head: bytes
+    messages: dict[int, Array]
+    entries: dict[int, Array]
+
+    @classmethod
+    def allocate(cls, counts: dict[int, int], like: Array) -> Side:
+        """Messages of so many entries to or from each rank."""
+        head = zlib.crc32(f"{like.dtype.str} {like.shape[1:]}".encode()).to_bytes(_HEAD, "little")
+        size = like.dtype.itemsize * prod(like.shape[1:])
+        messages = {q: np.empty(_HEAD + count * size, np.uint8) for q, count in counts.items()}
+        for one in messages.values():
+            one[:_HEAD] = np.frombuffer(head, np.uint8)
+        entries = {
+            q: messages[q][_HEAD:].view(like.dtype).reshape(count, *like.shape[1:]) for q, count in counts.items()
+        }
+        return cls(head, messages, entries)
+
+
+class Buffers(NamedTuple):
+    """Messages with entries that this rank has and others want, and with those that it wants of them."""
+
+    own: Side
+    theirs: Side
 
 
 class Flight:
     """An exchange under way."""
 
-    def __init__(self, comm: Communicator, exchange: Exchange, receives: dict[int, Array], like: Array) -> None:
-        self._comm, self._exchange, self._receives, self._like = comm, exchange, receives, like
+    def __init__(self, comm: Communicator, exchange: Exchange, received: Side, like: Array) -> None:
+        self._comm, self._exchange, self._received, self._like = comm, exchange, received, like
 
     def wait(self) -> dict[int, Array]:
-        """Entries by sender, flat. Raises where a sender's vector is of another kind."""
-        kind = f"{self._like.dtype} with {'x'.join(map(str, self._like.shape[1:])) or 'one'} column(s)"
-        text = f"x is {kind} on rank {self._comm.rank} and of another kind on"
+        """Entries by sender, in buffers of the halo. Raises where a sender's vector is of another kind."""
+        head, messages, entries = self._received
         try:
             self._exchange.wait()
         except mpi().Exception as error:  # a message is longer than its buffer
-            raise TypeError(f"{text} another rank: convert one ({error})") from error
-        for q, room in self._receives.items():
-            if not np.array_equal(room[:_HEAD], _mark(self._like)):
-                raise TypeError(f"{text} rank {q}: convert one")
-        return {q: _body(room, self._like) for q, room in self._receives.items()}
+            raise TypeError(f"{self._mismatch()} another rank: convert one ({error})") from error
+        for q, message in messages.items():
+            if message[:_HEAD].tobytes() != head:
+                raise TypeError(f"{self._mismatch()} rank {q}: convert one")
+        return entries
 
-
-def _mark(like: Array) -> Array:
-    """The head of messages with entries of such a vector."""
-    text = f"{like.dtype.str} {like.shape[1:]}".encode()
-    return np.frombuffer(zlib.crc32(text).to_bytes(_HEAD, "little"), np.uint8)
-
-
-def _body(room: Array, like: Array) -> Array:
-    """The entries of a message, as a flat array of the dtype of `like`."""
-    return room[_HEAD:].view(like.dtype)
+    def _mismatch(self) -> str:
+        kind = f"{self._like.dtype} with {'x'.join(map(str, self._like.shape[1:])) or 'one'} column(s)"
+        return f"x is {kind} on rank {self._comm.rank} and of another kind on"
