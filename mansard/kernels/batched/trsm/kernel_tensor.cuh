@@ -3,24 +3,27 @@
 // Step p, eight rows at a time:  B_p -= A_pj X_j for the blocks j < p of eight rows, on the tensor cores; then
 // X_p = A_pp^-1 B_p by substitution (eight_rows.cuh).
 //
-// Team. A thread block has COLUMNS = 16 * WARPS columns of X, a warp 16 of them, transposed: lane (group, turn) has rows
-// 2 turn, 2 turn + 1 of each block in columns group and group + 8. Solved rows are an operand of later products as they
-// are, so that a lane never reads what another one has written of X.
+// Team. A thread block has COLUMNS columns of X, a warp WARP_TILES * 16 of them, transposed: lane (group, turn) has rows
+// 2 turn, 2 turn + 1 of each block in columns group + 8 c. Solved rows are an operand of later products as they are, so
+// that a lane never reads what another one has written of X.
 //
-// Shared memory, in doubles: a ring of STAGES places, each with a row of the triangle's 8 x 8 blocks (BLOCKS * 64);
-// ROWS inverses of the diagonal, and ROWS numbers that they lack to be exact; then for each warp B, which becomes X, two
-// pairs of numbers per lane and block. Step p reads row p of A and of B, while the next STAGES - 1 are on their way.
+// Shared memory, in doubles: a ring of STAGES places, each with a row of the triangle's 8 x 8 blocks (BLOCKS * 64, in the
+// order of in_block); ROWS inverses of the diagonal, and ROWS numbers that they lack to be exact; then for each warp B,
+// which becomes X, a pair of numbers per lane, block and 8 columns. Step p reads row p of A and of B, while the next
+// STAGES - 1 are on their way.
 // Barriers (__syncthreads -> buffer -> writer):
 //   arrive -> row p of A, and before the first one the inverses -> copies and quotients of other threads
 //          -> the place of row p - 1, read by all warps -> the copies that are started next
 //
-// Limits: the chain of N rows, about 100 clocks each, of as many blocks as shared memory has room for. Loops over the
-// blocks are loops: code without them outgrows the cache of instructions and takes 15 s to compile at 128 rows.
+// Limits: reads of shared memory and shuffles, then the chain of N rows of as many blocks of threads as shared memory has
+// room for. Loops over the blocks are loops: code without them outgrows the cache of instructions and takes 15 s to
+// compile at 128 rows.
 //
-//   WARPS     warps per block, 16 columns of X each
-//   STAGES    rows of blocks in shared memory
-//   INVERT    multiply by inverted diagonal entries instead of dividing by them
-//   VECTOR_A  entries of a row of A that are moved at once; VECTOR_B, VECTOR_X entries of a column of B and X
+//   WARPS       warps per block
+//   STAGES      rows of blocks in shared memory
+//   WARP_TILES  tiles of 16 columns per warp: they share what is read of A
+//   INVERT      multiply by inverted diagonal entries instead of dividing by them
+//   VECTOR_A    entries of a row of A that are moved at once; VECTOR_B, VECTOR_X entries of a column of B and X
 #pragma once
 #include "kernels/batched/trsm/eight_rows.cuh"
 #include "kernels/batched/trsm/system.cuh"
@@ -32,8 +35,9 @@ namespace mansard {
 template <class P>
 struct TensorShape {
   static constexpr int BLOCKS = ceil_div(P::N, 8), ROWS = 8 * BLOCKS;  // padded with rows of the unit matrix
-  static constexpr int PLACE = BLOCKS * 64, OF_WARP = BLOCKS * 128, THREADS = 32 * P::WARPS;
-  static constexpr int COLUMNS = 16 * P::WARPS, TILES = ceil_div(P::NRHS, COLUMNS);
+  static constexpr int PLACE = BLOCKS * 64, THREADS = 32 * P::WARPS;
+  static constexpr int OF_LANE = 2 * P::WARP_TILES, OF_BLOCK = 64 * OF_LANE, OF_WARP = BLOCKS * OF_BLOCK;  // columns; doubles
+  static constexpr int COLUMNS = 8 * OF_LANE * P::WARPS, TILES = ceil_div(P::NRHS, COLUMNS);
   static_assert((P::STAGES * PLACE + 2 * ROWS + P::WARPS * OF_WARP) * 8 <= P::SHARED_BYTES, "shared memory");
   static_assert(P::STAGES >= 2);
 };
@@ -68,17 +72,18 @@ struct TriangleRows {
     constexpr int V = P::VECTOR_A, BESIDE = S::THREADS / 8;
     const int thread = static_cast<int>(threadIdx.x), row = ROW_MAJOR ? thread / BESIDE : thread % 8;
     const int first = (ROW_MAJOR ? thread % BESIDE : thread / 8) * V, last = 8 * p + row;
-    double* const to = blocks(p) + row * 8;
+    double* const to = blocks(p);
+    const auto at = [&](int column) { return column / 8 * 64 + in_block(row, column % 8); };
     if (P::N % 8 == 0 || last < P::N) {
 MANSARD_UNROLL_BY(4)
       for (int column = first; column <= last; column += BESIDE * V)
-        cp_async_word<8 * V>(to + column / 8 * 64 + column % 8, entry(last, column));
+        cp_async_word<8 * V>(to + at(column), entry(last, column));
     } else {  // rows of the unit matrix
 MANSARD_UNROLL_BY(1)
       for (int column = first; column < first + V || column <= last; column += BESIDE * V)
         MANSARD_UNROLL
         for (int i = 0; i < V; ++i)
-          if (column + i <= last) to[(column + i) / 8 * 64 + (column + i) % 8] = column + i == last ? 1.0 : 0.0;
+          if (column + i <= last) to[at(column + i)] = column + i == last ? 1.0 : 0.0;
     }
   }
   MANSARD_DEVICE void invert_diagonal() const {
@@ -90,26 +95,32 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// 16 columns of X from `first` on.
+// 16 * WARP_TILES columns of X from `first` on.
 template <class P>
 struct WarpColumns {
   using S = TensorShape<P>;
+  static constexpr int ENTRIES = 2 * S::OF_LANE;  // of a lane in a block of eight rows: pairs of rows of each column
+  using Pair = Pack<double, 2>;
   int first, group, turn;
-  double* memory;  // of the lane: two numbers of each half of a block
+  double* memory;  // of the lane: a pair of rows of each block and column
 
   MANSARD_DEVICE WarpColumns(int first, double* of_warp)
       : first(first), group(threadIdx.x % 32 / 4), turn(threadIdx.x % 4), memory(of_warp + threadIdx.x % 32 * 2) {}
 
-  MANSARD_DEVICE double* half(int p, int column) const { return memory + p * 128 + column * 64; }
+  MANSARD_DEVICE Pair& pair(int p, int column) const {
+    return *reinterpret_cast<Pair*>(memory + p * S::OF_BLOCK + column * 64);
+  }
 
-  // Calls use(i, exists, address) for entries i = 0 .. 3 of the lane in block p, V rows at a time.
+  // Calls use(i, exists, address) for the lane's entries in block p, V rows at a time.
   template <int V, Layout LAYOUT, class T, class Place, class Use>
   MANSARD_DEVICE void for_entries(int p, T* matrix, const Place& place, Use use) const {
     const i64 row = LAYOUT == Layout::col ? place.step : place.line, column = LAYOUT == Layout::col ? place.line : place.step;
+    T* const own = matrix + order<P>(8 * p + 2 * turn) * row + (first + group) * column;
     MANSARD_UNROLL
-    for (int i = 0; i < 4; i += V) {
+    for (int i = 0; i < ENTRIES; i += V) {
       const int r = 8 * p + 2 * turn + i % 2, c = first + group + i / 2 * 8;
-      use(i, (P::N % 8 == 0 || r < P::N) && c < P::NRHS, matrix + order<P>(r) * row + c * column);
+      T* const address = own + i / 2 * 8 * column;
+      use(i, (P::N % 8 == 0 || r < P::N) && c < P::NRHS, i % 2 == 0 ? address : P::UPPER ? address - row : address + row);
     }
   }
   // Start the copies of block p of B; what does not exist is zero.
@@ -118,7 +129,7 @@ struct WarpColumns {
     constexpr int V = P::VECTOR_B;
     for_entries<V, P::LAYOUT_B>(p, matrix_at(place.base, place.matrix, index), place,
                                 [&](int i, bool there, const double* from) {
-      double* const to = half(p, i / 2) + i % 2;
+      double* const to = pair(p, i / 2).e + i % 2;
       if (there) cp_async_word<8 * V>(to, from);
       else
         MANSARD_UNROLL
@@ -126,7 +137,7 @@ struct WarpColumns {
     });
   }
   template <class Place>
-  MANSARD_DEVICE void store(int p, const double (&x)[4], const Place& place, i64 index) const {
+  MANSARD_DEVICE void store(int p, const double (&x)[ENTRIES], const Place& place, i64 index) const {
     constexpr int V = P::VECTOR_X;
     for_entries<V, P::LAYOUT_X>(p, matrix_at(place.base, place.matrix, index), place,
                                 [&](int i, bool there, double* to) {
@@ -138,24 +149,33 @@ struct WarpColumns {
   }
 
   // Solve for block p, and keep -X where B was.
-  MANSARD_DEVICE void solve(int p, double (&x)[4], const double* row, const double* inverses, const Scales& scales) const {
-    double sums[2][4] = {};
-    const auto add = [&](double (&sum)[4], int j) {
-      const auto left = *reinterpret_cast<const Pack<double, 2>*>(half(j, 0));
-      const auto right = *reinterpret_cast<const Pack<double, 2>*>(half(j, 1));
-      // the order along k is permuted alike in both operands: a lane's entries of k are adjacent pairs
-      const double known[4] = {left.e[0], right.e[0], left.e[1], right.e[1]};
-      const auto pair = *reinterpret_cast<const Pack<double, 2>*>(row + j * 64 + group * 8 + 2 * turn);
-      mma_m16n8k8(sum, known, pair.e);
+  MANSARD_DEVICE void solve(int p, double (&x)[ENTRIES], const double* row, const double* inverses,
+                            const Scales& scales) const {
+    double sums[2][P::WARP_TILES][4] = {};
+    const double* const mine = row + in_block(group, 2 * turn);
+    const auto add = [&](double (&sum)[P::WARP_TILES][4], int j) {
+      const Pair entries = *reinterpret_cast<const Pair*>(mine + j * 64);
+      MANSARD_UNROLL
+      for (int tile = 0; tile < P::WARP_TILES; ++tile) {
+        const Pair left = pair(j, 2 * tile), right = pair(j, 2 * tile + 1);
+        // the order along k is permuted alike in both operands: a lane's entries of k are adjacent pairs
+        const double known[4] = {left.e[0], right.e[0], left.e[1], right.e[1]};
+        mma_m16n8k8(sum[tile], known, entries.e);
+      }
     };
 MANSARD_UNROLL_BY(2)
     for (int j = 1; j < p; j += 2) add(sums[0], j - 1), add(sums[1], j);
     if (p % 2 == 1) add(sums[0], p - 1);
     MANSARD_UNROLL
-    for (int i = 0; i < 4; ++i) x[i] = scales.product(half(p, i / 2)[i % 2]) + (sums[0][i] + sums[1][i]);
-    EightRows<P>{turn}.solve(x, row + p * 64, inverses + 8 * p, S::ROWS);
+    for (int i = 0; i < ENTRIES; i += 2) {
+      const Pair right_hand_side = pair(p, i / 2);
+      MANSARD_UNROLL
+      for (int s = 0; s < 2; ++s)
+        x[i + s] = scales.product(right_hand_side.e[s]) + (sums[0][i / 4][i % 4 + s] + sums[1][i / 4][i % 4 + s]);
+    }
+    EightRows<P, S::OF_LANE>{turn}.solve(x, row + p * 64, inverses + 8 * p, S::ROWS);
     MANSARD_UNROLL
-    for (int i = 0; i < 4; ++i) half(p, i / 2)[i % 2] = -x[i];
+    for (int i = 0; i < ENTRIES; i += 2) pair(p, i / 2) = {-x[i], -x[i + 1]};
   }
 };
 
@@ -168,7 +188,7 @@ MANSARD_DEVICE void trsm_tensor(const Arguments& arguments) {
   if (index >= arguments.BATCH) return;
   const int warp = static_cast<int>(threadIdx.x) / 32;
   const TriangleRows<P, decltype(system.A)> triangle(arena, system.A, index);
-  const WarpColumns<P> columns(static_cast<int>(blockIdx.x % S::TILES) * S::COLUMNS + warp * 16,
+  const WarpColumns<P> columns(static_cast<int>(blockIdx.x % S::TILES) * S::COLUMNS + warp * 8 * S::OF_LANE,
                                triangle.inverses + 2 * S::ROWS + warp * S::OF_WARP);
   const bool active = columns.first < P::NRHS;  // all warps take part in the copies and barriers
   const auto request = [&](int p) {
@@ -187,7 +207,7 @@ MANSARD_UNROLL_BY(1)
     __syncthreads();  // row p, and the inverses: of all threads; the place of row p - 1 has been read by all
     request(p + P::STAGES - 1);
     if (!active) continue;
-    double x[4] = {};
+    double x[2 * S::OF_LANE] = {};
     if (!system.vanishes) columns.solve(p, x, triangle.blocks(p), triangle.inverses, system.scales);
     columns.store(p, x, system.X, index);
   }

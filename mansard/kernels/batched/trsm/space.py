@@ -72,11 +72,12 @@ class Stream(OnGpu):
 
 @dataclass(frozen=True)
 class Tensor(OnGpu):
-    """Sixteen columns of X per warp on the tensor cores, A in a ring of rows. float64, any layout and stride."""
+    """Tiles of sixteen columns of X on the tensor cores, A in a ring of rows. float64, any layout and stride."""
 
     VARIANT: ClassVar[str] = "tensor"
     WARPS: int = 4  # per block, which has a matrix or some of its columns
     STAGES: int = 3  # rows of 8 x 8 blocks in shared memory
+    WARP_TILES: int = 1  # tiles of 16 columns per warp
     INVERT: bool = False  # as above
     BLOCKS_PER_SM: int = 2
 
@@ -129,8 +130,8 @@ _BARRIERS = 15  # named barriers of a block beside the one for all its threads
 def _tensor(problem: Problem, c: Tensor) -> str | None:
     if problem.dtype != "float64" or problem.N > work_tensor.WIDEST:
         return f"{problem.dtype}, {problem.N} unknowns: only float64, at most {work_tensor.WIDEST}"
-    if not 1 <= c.WARPS <= 32:
-        return f"{c.WARPS} warps: 1 to 32"
+    if not 1 <= c.WARPS <= 32 or c.WARP_TILES not in (1, 2):
+        return f"{c.WARPS} warps, {c.WARP_TILES} tiles: 1 to 32 and 1 or 2"
     return None if c.STAGES >= 2 else f"STAGES={c.STAGES}: one row arrives while another one is read"
 
 
@@ -216,8 +217,9 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     if problem.NRHS == 1 and problem.N > NARROW // 2:
         yield from streams(problem)
     if problem.NRHS > 1 and problem.N > NARROW // 2:
-        widths = sorted({min(most, configs.up(problem.NRHS, 16)) for most in (1, 2, 4, 8)})
-        yield from (Tensor(*shape) for shape in product(widths, (2, 3, 4)))
+        for tiles in (1, 2):
+            widths = sorted({min(most, configs.up(problem.NRHS, 16 * tiles)) for most in (1, 2, 4, 8)})
+            yield from (Tensor(*shape, tiles) for shape in product(widths, (2, 3, 4)))
     if problem.N > 8:
         for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
             for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:

@@ -30,8 +30,13 @@ class TensorShape:
 @lru_cache(maxsize=8192)
 def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     blocks = up(problem.N, 8)
-    shared = (c.STAGES * blocks * 64 + 16 * blocks + c.WARPS * blocks * 128) * 8
-    return TensorShape(blocks, up(problem.NRHS, 16 * c.WARPS), _vectors(problem), up(shared, 128) * 128)
+    shared = (c.STAGES * blocks * 64 + 16 * blocks + c.WARPS * c.WARP_TILES * blocks * 128) * 8
+    return TensorShape(blocks, up(problem.NRHS, _columns(c)), _vectors(problem), up(shared, 128) * 128)
+
+
+def _columns(c: Any) -> int:
+    """Columns of X per block of threads."""
+    return int(16 * c.WARP_TILES * c.WARPS)
 
 
 def _vectors(problem: Problem) -> dict[str, int]:
@@ -62,7 +67,7 @@ def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
 
 def bytes_in_flight(problem: Problem, c: Any) -> float:
     """The next rows of A, half of them on average, and of B."""
-    each = (c.STAGES - 1) * (4 * problem.N + 8 * min(problem.NRHS, 16 * c.WARPS))
+    each = (c.STAGES - 1) * (4 * problem.N + 8 * min(problem.NRHS, _columns(c)))
     return float(c.BLOCKS_PER_SM * each * problem.itemsize)
 
 
@@ -74,4 +79,4 @@ def bandwidth_share(problem: Problem, c: Any) -> float:
 def executed_flops(problem: Problem, c: Any) -> float:
     """Flops of a matrix: blocks are square, and columns come in sixteens."""
     shape = tensor_shape(problem, c)
-    return float(64 * shape.blocks * (shape.blocks + 1) * 16 * c.WARPS * shape.tiles)
+    return float(64 * shape.blocks * (shape.blocks + 1) * _columns(c) * shape.tiles)
