@@ -25,6 +25,7 @@ REMEDIES = {
     "cholesky_qr": "looks at values to decide what comes next: use ms.linalg.qr",
     "orthogonalize": "looks at values to decide what comes next: use ms.project and ms.linalg.qr",
     "linalg.ormqr": "is not known there: use ms.matmul with Q",
+    **dict.fromkeys(("linalg.larfb", "linalg.larft"), "is not known there: use ms.matmul with V and T"),
     "linalg.laswp": "is not known there: use jax.numpy.take_along_axis",
     "linalg.tridiagonalize": "has no derivative: use ms.linalg.eigh",
     "linalg.bidiagonalize": "has no derivative: use ms.linalg.svd",

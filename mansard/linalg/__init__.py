@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .norms import cond, matrix_rank, norm
     from .orthogonal import LstsqResult, QRResult, lstsq, qr
     from .positive import cho_solve, cholesky, cholesky_ex
-    from .reflectors import laswp, ormqr
+    from .reflectors import larfb, larft, laswp, ormqr
     from .singular import BidiagonalResult, SVDResult, bidiagonalize, pinv, svd, svd_ex, svdvals, svdvals_ex
     from .systems import inv, inv_ex, solve, solve_ex
     from .triangular import solve_triangular
@@ -44,6 +44,8 @@ __all__ = [
     "eigvalsh_ex",
     "inv",
     "inv_ex",
+    "larfb",
+    "larft",
     "laswp",
     "lstsq",
     "lu_factor",
@@ -75,7 +77,7 @@ _HOMES = {
     "norms": ("cond", "matrix_rank", "norm"),
     "orthogonal": ("LstsqResult", "QRResult", "lstsq", "qr"),
     "positive": ("cho_solve", "cholesky", "cholesky_ex"),
-    "reflectors": ("laswp", "ormqr"),
+    "reflectors": ("larfb", "larft", "laswp", "ormqr"),
     "singular": ("BidiagonalResult", "SVDResult", "bidiagonalize", "pinv", "svd", "svd_ex", "svdvals", "svdvals_ex"),
     "systems": ("inv", "inv_ex", "solve", "solve_ex"),
     "triangular": ("solve_triangular",),

@@ -1,4 +1,4 @@
-"""What factors are used for without forming them: `ormqr` (Q from reflectors), `laswp` (rows by pivots)."""
+"""What factors are used for without forming them: `ormqr`, `larft`, `larfb` (reflectors), `laswp` (rows by pivots)."""
 
 from __future__ import annotations
 
@@ -39,28 +39,91 @@ def ormqr(
            [0.      , 1.077033],
            [0.      , 0.      ]])
     """
-    if trans == "T" and "complex" not in str(getattr(h[0] if isinstance(h, list) else h, "dtype", "")):
-        trans = "C"
-    if trans not in _TRANS:
-        raise ValueError(f"trans={trans!r} is neither 'N' nor 'C' ('T' is for real matrices)")
+    adjoint = _is_adjoint(trans, h)
     if is_vector(c):
-        place = None if out is None else as_columns(out, "out")
-        column = as_columns(c, "c") if left else c[None, :]
-        place = place if left or out is None else out[None, :]
-        found = ormqr(h, tau, column, left=left, trans=trans, out=place, backend=backend)
-        return out if out is not None else as_vectors(found) if left else found[..., 0, :]
+        return _on_vector(ormqr, h, tau, c, left, trans, out, backend)
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         of_h, of_tau, of_c = given
-        rows = check_matrices(of_h, "h")[1]
-        found = check_matrices(of_c, "c")[0 if left else 1]
-        if found != rows:
-            lines = "rows" if left else "columns"
-            raise ValueError(f"h has reflectors of {rows} entries and c {found} {lines}: both need the same number")
-        return (reflectors.multiply_by_q(kind, of_h, of_tau, of_c, left, _TRANS[trans], places[0], backend),)
+        _check_lines("h", check_matrices(of_h, "h")[1], of_c, left)
+        return (reflectors.multiply_by_q(kind, of_h, of_tau, of_c, left, adjoint, places[0], backend),)
 
     operation = Operation(run, (Part("matrix", lambda h, tau, c: c),), ("h", "tau", "c"))
     return answer(operation, [h, tau, c], out)[0]
+
+
+def larft(v: Any, tau: Any, *, backend: str | None = None) -> Any:
+    """T of I - V T V^H = H_1 H_2 ... H_k, a block of reflectors H_i = I - tau_i v_i v_i^H, for every matrix of a batch.
+
+    Parameters
+    ----------
+    v : (..., m, k), k <= m, reflector i in column i: ones on the diagonal and zeros above it, which are not read. Of
+        `qr(a, mode="raw")`: `h.swapaxes(-1, -2)[..., :k]`. List
+    tau : (..., k); leading dimensions as those of v
+    backend : as for `matmul`
+
+    Returns
+    -------
+    array (..., k, k), upper triangular, for `larfb`
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> ms.linalg.larft(np.array([[0.0], [1.0]]), np.array([1.0]))
+    array([[1.]])
+    """
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
+        of_v, of_tau = given
+        columns = _check_block(of_v)[1]
+        for one in of_tau if isinstance(of_tau, list | tuple) else (of_tau,):
+            if one.shape[-1] != columns:
+                raise ValueError(f"tau has shape {tuple(one.shape)} and v {columns} reflectors: one number for each")
+        return (reflectors.compact_block(kind, of_v, of_tau, backend),)
+
+    operation = Operation(run, (Part("matrix", lambda v, tau: v),), ("v", "tau"))
+    return answer(operation, [v, tau], None)[0]
+
+
+def larfb(
+    v: Any, t: Any, c: Any, *, left: bool = True, trans: str = "N", out: Any = None, backend: str | None = None
+) -> Any:
+    """H c, H^H c, c H or c H^H with a block of reflectors H = I - V T V^H, for every matrix of a batch.
+
+    Three products: 4 m n k flops for n columns (rows) of c. LAPACK's larfb with direct='F', storev='C'.
+
+    Parameters
+    ----------
+    v : (..., m, k), k <= m: ones on the diagonal and zeros above it, which are not read. List
+    t : (..., k, k), upper triangular (`larft`); what is below the diagonal is not read
+    c : (..., m, n), one vector (m,), with left=False (..., n, m); leading dimensions broadcast with those of v and t
+    left : H stands to the left of c
+    trans : "N": H, "C": its adjoint ("T" for real matrices)
+    out : receives the result; it may be c itself
+    backend : as for `matmul`
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> v, c = np.array([[1.0], [1.0]]), np.array([[2.0], [1.0]])
+    >>> ms.linalg.larfb(v, ms.linalg.larft(v, np.array([1.0])), c)
+    array([[-1.],
+           [-2.]])
+    """
+    adjoint = _is_adjoint(trans, v)
+    if is_vector(c):
+        return _on_vector(larfb, v, t, c, left, trans, out, backend)
+
+    def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
+        of_v, of_t, of_c = given
+        rows, columns = _check_block(of_v)
+        if check_matrices(of_t, "t", square=True)[0] != columns:
+            raise ValueError(f"t has {check_matrices(of_t, 't')[0]} rows and v {columns} reflectors: one row for each")
+        _check_lines("v", rows, of_c, left)
+        return (reflectors.multiply_by_block(kind, of_v, of_t, of_c, left, adjoint, places[0], backend),)
+
+    operation = Operation(run, (Part("matrix", lambda v, t, c: c),), ("v", "t", "c"))
+    return answer(operation, [v, t, c], out)[0]
 
 
 def laswp(a: Any, piv: Any, *, inverse: bool = False, out: Any = None, backend: str | None = None) -> Any:
@@ -91,6 +154,39 @@ def laswp(a: Any, piv: Any, *, inverse: bool = False, out: Any = None, backend: 
 
     operation = Operation(run, (Part("matrix", lambda a, piv: a),), ("a", "piv"), ("piv",))
     return answer(operation, [a, piv], out)[0]
+
+
+def _is_adjoint(trans: str, reflectors: Any) -> bool:
+    one = reflectors[0] if isinstance(reflectors, list) else reflectors
+    if trans == "T" and "complex" not in str(getattr(one, "dtype", "")):
+        return True
+    if trans not in _TRANS:
+        raise ValueError(f"trans={trans!r} is neither 'N' nor 'C' ('T' is for real matrices)")
+    return _TRANS[trans]
+
+
+def _on_vector(
+    function: Any, first: Any, second: Any, c: Any, left: bool, trans: str, out: Any, backend: str | None
+) -> Any:
+    """One vector as a column, or with left=False as a row."""
+    place = None if out is None else as_columns(out, "out") if left else out[None, :]
+    column = as_columns(c, "c") if left else c[None, :]
+    found = function(first, second, column, left=left, trans=trans, out=place, backend=backend)
+    return out if out is not None else as_vectors(found) if left else found[..., 0, :]
+
+
+def _check_block(v: Any) -> tuple[int, int]:
+    rows, columns = check_matrices(v, "v")
+    if columns > rows:
+        raise ValueError(f"v has {columns} reflectors of {rows} entries: at most as many as entries")
+    return rows, columns
+
+
+def _check_lines(name: str, entries: int, c: Any, left: bool) -> None:
+    found = check_matrices(c, "c")[0 if left else 1]
+    if found != entries:
+        lines = "rows" if left else "columns"
+        raise ValueError(f"{name} has reflectors of {entries} entries and c {found} {lines}: both need the same number")
 
 
 def _check_pivots(pivots: Any, rows: int) -> None:

@@ -57,7 +57,8 @@ WITHOUT_PLANS = {
     "mansard.precompile": "about other operations",
     **{f"mansard.blas.{name}": "the array library's arithmetic" for name in ("axpy", "iamax", "scal", "swap")},
     **dict.fromkeys(("mansard.blas.dot", "mansard.blas.ger"), "one product: plan gemv or gemm"),
-    "mansard.linalg.ormqr": "three products for each block of reflectors",
+    **dict.fromkeys(("mansard.linalg.ormqr", "mansard.linalg.larfb"), "three products for each block of reflectors"),
+    "mansard.linalg.larft": "a product and a triangular solve",
     "mansard.linalg.laswp": "moves rows",
     **{
         f"mansard.sparse.linalg.{name}": "iterations of products"

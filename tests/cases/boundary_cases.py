@@ -393,6 +393,10 @@ CASES = [
         "ormqr", ("linalg.ormqr",), {"h": RAW[0], "tau": RAW[1], "c": RIGHT},
         lambda a: ms.linalg.ormqr(a.h, a.tau, a.c, trans="C"),
     ),
+    Case("larft", ("linalg.larft",), {"v": STACK, "tau": RAW[1]}, lambda a: ms.linalg.larft(a.v, a.tau)),
+    Case(
+        "larfb", ("linalg.larfb",), {"v": STACK, "t": POSITIVE, "c": RIGHT}, lambda a: ms.linalg.larfb(a.v, a.t, a.c)
+    ),
     Case(
         "laswp", ("linalg.laswp",), {"a": RIGHT, "piv": PIVOTS}, lambda a: ms.linalg.laswp(a.a, a.piv), silent=("piv",)
     ),

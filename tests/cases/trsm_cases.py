@@ -195,6 +195,8 @@ TENSOR: list[tuple[Problem, Config]] = [
     # two tiles of columns per warp, the second one partly or altogether beyond the last column
     (P("float64", 37, 41, 3, uplo="upper"), Tensor(2, 2, 2)),
     (P("float64", 40, 16, 3, layout_b="col"), Tensor(1, 3, 2)),
+    # blocks that stay: more matrices than places, tiles of columns that change with the matrix
+    (P("float64", 17, 37, 61), Tensor(1, 3, BLOCKS_PER_SM=1)),
 ]  # fmt: skip
 CASES = LANES + BLOCKED + STREAM + TENSOR
 

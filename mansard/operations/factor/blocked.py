@@ -210,13 +210,21 @@ class Blocked:
     def reflect(self, panel: Array, tau: Array, X: Array, adjoint: bool, T: Array = None) -> None:
         """X becomes (I - V T V^H) X, or with T^H. Zeros above the diagonal of V and below that of T make everything a
         product."""
-        V = self.kind.module.tril(panel, -1)
-        self.kind.diagonals(V)[...] = 1
+        V = self._reflectors(panel)
         if T is None:
             T = self._by_columns(V, tau) if self.steps.by_columns else self._compact(V, tau)
         W = self._multiply(V, X, None, form=TALL_AS)
         W = self._multiply(T, W, None, form=TALL_AS if adjoint else AS_IS)
         self._subtract(V, W, X)
+
+    def compact(self, panel: Array, tau: Array) -> Array:
+        """T of I - V T V^H, the product of the reflectors below the diagonal of the panel."""
+        return self._compact(self._reflectors(panel), tau)
+
+    def _reflectors(self, panel: Array) -> Array:
+        V = self.kind.module.tril(panel, -1)
+        self.kind.diagonals(V)[...] = 1
+        return V
 
     def _compact(self, V: Array, tau: Array) -> Array:
         """T from T^-1 = diag(1 / tau) + (the upper triangle of V^H V): a unit triangular solve, also if some tau is

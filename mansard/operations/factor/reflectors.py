@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...arrays.types import Array, Kind
 from .plan import blocked, swapped
 from .swaps import order_of, permuted
@@ -16,11 +18,39 @@ def multiply_by_q(
     `qr(a, "raw")` gives it."""
     h, tau, C = (stacked(kind, one) for one in (h, tau, C))
     F = h.swapaxes(-1, -2)[..., :, : tau.shape[-1]]
-    if not left:  # C Q = (Q^H C^H)^H
+    steps = blocked(kind, backend)
+    return _multiply(kind, ("h", "c"), (F,), C, left, adjoint, out, lambda X, how: steps.apply_q(F, tau, X, how))
+
+
+def multiply_by_block(
+    kind: Kind, V: Array, T: Array, C: Array, left: bool, adjoint: bool, out: Array, backend: str | None
+) -> Array:
+    """op(H) C, or C op(H), with H = I - V T V^H: three products."""
+    V, T, C = (stacked(kind, one) for one in (V, T, C))
+    upper, steps = kind.module.triu(T), blocked(kind, backend)
+    return _multiply(
+        kind, ("v", "t", "c"), (V, T), C, left, adjoint, out, lambda X, how: steps.reflect(V, None, X, how, upper)
+    )
+
+
+def compact_block(kind: Kind, V: Array, tau: Array, backend: str | None) -> Array:
+    """T of the block of reflectors V."""
+    V, tau = stacked(kind, V), stacked(kind, tau)
+    lead = common_lead(("v", "tau"), V, tau[..., None])
+    V, tau = broadcast(kind, V, (*lead, *V.shape[-2:])), broadcast(kind, tau, (*lead, tau.shape[-1]))
+    return blocked(kind, backend).compact(V, tau)
+
+
+def _multiply(
+    kind: Kind, names: tuple[str, ...], reflectors: tuple[Array, ...], C: Array, left: bool, adjoint: bool, out: Array,
+    apply: Callable[[Array, bool], None],
+) -> Array:  # fmt: skip
+    """`apply(X, adjoint)` multiplies X by a matrix from the left, in place; from the right: C Q = (Q^H C^H)^H."""
+    if not left:
         C, adjoint = kind.conj(C.swapaxes(-1, -2)), not adjoint
-    lead = common_lead(("h", "c"), F, C)
+    lead = common_lead(names, *reflectors, C)
     X = copied(kind, broadcast(kind, C, (*lead, *C.shape[-2:])))
-    blocked(kind, backend).apply_q(F, tau, X, adjoint)
+    apply(X, adjoint)
     found = X if left else kind.conj(X.swapaxes(-1, -2))
     if out is None:
         return found if left else kind.plain(found)

@@ -25,13 +25,14 @@ def lead_of(operand: Array) -> tuple[int, ...]:
     return (len(operand),) if stacks.is_list(operand) else tuple(operand.shape[:-2])
 
 
-def common_lead(names: tuple[str, str], one: Array, other: Array) -> tuple[int, ...]:
-    """Of the result."""
-    first, second = lead_of(one), lead_of(other)
+def common_lead(names: tuple[str, ...], *operands: Array) -> tuple[int, ...]:
+    """Leading dimensions of the result."""
+    leads = [lead_of(one) for one in operands]
     try:
-        return np.broadcast_shapes(first, second)
+        return np.broadcast_shapes(*leads)
     except ValueError:
-        message = f"{names[0]} has leading dimensions {first} and {names[1]} {second}: they do not broadcast"
+        others = " and ".join(f"{name} {lead}" for name, lead in zip(names[1:], leads[1:], strict=True))
+        message = f"{names[0]} has leading dimensions {leads[0]} and {others}: they do not broadcast"
         raise ValueError(message) from None
 
 

@@ -48,6 +48,33 @@ def test_own_reflectors_give_r() -> None:
     assert abs(np.tril(found, -1)).max() < 1e-14 and np.allclose(found[:, :4], np.triu(h.swapaxes(1, 2)[:, :4]))
 
 
+@pytest.mark.parametrize(("rows", "columns", "dtype"), [(5, 3, "complex64"), (40, 37, "float64"), (3, 3, "float32")])
+def test_blocks_of_reflectors_are_lapacks(rows: int, columns: int, dtype: str) -> None:
+    """One block of LAPACK's ormqr is a larfb; the halves that are not read hold NaN."""
+    h, tau = np.linalg.qr(normal(dtype, 4, rows, columns), mode="raw")
+    v = h.swapaxes(1, 2).copy()
+    c, name = normal(dtype, 4, rows, 2), "unmqr" if "complex" in dtype else "ormqr"
+    apply = scipy.linalg.lapack.get_lapack_funcs(name, (v,))
+    v[:, *np.triu_indices(rows, 0, columns)] = np.nan
+    t = ms.linalg.larft(v, tau)
+    assert (np.tril(t, -1) == 0).all()
+    t[:, *np.tril_indices(columns, -1)] = np.nan
+    adjoint, bound = "C" if "complex" in dtype else "T", 16 * rows * np.finfo(dtype).eps * abs(c).max()
+    row = np.ascontiguousarray(c.swapaxes(1, 2))
+    for trans in ("N", adjoint):
+        above = [apply("L", trans, h[i].T, tau[i], c[i], 64 * rows)[0] for i in range(4)]
+        before = [apply("R", trans, h[i].T, tau[i], row[i], 64 * rows)[0] for i in range(4)]
+        assert abs(ms.linalg.larfb(v, t, c, trans=trans) - above).max() <= bound
+        assert abs(ms.linalg.larfb(v, t, row, left=False, trans=trans) - before).max() <= bound
+        assert abs(ms.linalg.larfb(v[0], t[0], c[0, :, 0], trans=trans) - above[0][:, 0]).max() <= bound
+        one = ms.linalg.larfb(v[1], t[1], row[1, 0], left=False, trans=trans)
+        assert abs(one - before[1][0]).max() <= bound
+    found = ms.linalg.larfb(list(v), list(t), list(c), trans=adjoint)
+    assert abs(np.asarray(found) - above).max() <= bound
+    assert abs(ms.linalg.larfb(v[0], t[0], c)[0] - ms.linalg.larfb(v, t, c)[0]).max() <= bound
+    assert ms.linalg.larfb(v, t, c, trans=adjoint, out=c) is c and abs(c - above).max() <= bound
+
+
 @pytest.mark.parametrize("rows", [1, 4, 40])
 def test_exchanges_are_lapacks(rows: int) -> None:
     a = RNG.integers(-9, 9, (7, rows, 3)).astype(float)
@@ -65,6 +92,16 @@ def test_errors_name_the_argument() -> None:
     h, tau = np.linalg.qr(a, mode="raw")
     with pytest.raises(ValueError, match="h has reflectors of 3 entries and c 2 rows"):
         ms.linalg.ormqr(h, tau, a[:, :2])
+    with pytest.raises(ValueError, match="v has 3 reflectors of 2 entries"):
+        ms.linalg.larft(a[:, :2], tau)
+    with pytest.raises(ValueError, match="one number for each"):
+        ms.linalg.larft(a, tau[:, :2])
+    with pytest.raises(ValueError, match="t has 2 rows and v 3 reflectors"):
+        ms.linalg.larfb(a, a[:, :2, :2], a)
+    with pytest.raises(ValueError, match="v has reflectors of 3 entries and c 2 columns"):
+        ms.linalg.larfb(a, a, a[:, :, :2], left=False)
+    with pytest.raises(ValueError, match=r"v has leading dimensions \(2,\) and t \(2,\) and c \(3,\)"):
+        ms.linalg.larfb(a, a, np.ones((3, 3, 3)))
     with pytest.raises(ValueError, match="trans='T'"):
         ms.linalg.ormqr(h + 0j, tau + 0j, a + 0j, trans="T")
     with pytest.raises(ValueError, match="piv names rows from 0 to 3"):

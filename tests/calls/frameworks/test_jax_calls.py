@@ -38,7 +38,7 @@ def double_precision() -> Iterator[None]:
 NOT_TRACED = {
     "cholesky_qr": "decides by values", "orthogonalize": "decides by values", "linalg.tridiagonalize": "no derivative",
     "linalg.bidiagonalize": "no derivative", "sparse.Matrix.recurrence": "not traced", "matrix_powers": "not traced",
-    "linalg.ormqr": "not known", "linalg.laswp": "not known",
+    **dict.fromkeys(("linalg.ormqr", "linalg.larfb", "linalg.larft", "linalg.laswp"), "not known"),
     "sparse.Matrix.with_values": "values are stored by NumPy or CuPy",
 }  # fmt: skip
 

@@ -109,6 +109,12 @@ def test_rows_are_read_before_the_next_ones_take_their_place(order: str) -> None
         exact(spec.problem("float64", 37, 20, 2, uplo="upper", layout_a="col"), Tensor(2, 3), "emulated")
 
 
+def test_blocks_stay_for_the_next_matrix(gpu_backend: str) -> None:
+    """Its first rows are on their way while the last ones of a matrix are solved; two tiles of columns per warp."""
+    for config in (Tensor(1, 3, BLOCKS_PER_SM=1), Tensor(2, 2, 2, BLOCKS_PER_SM=1)):
+        exact(spec.problem("float64", 17, 37, 150), config, gpu_backend)
+
+
 @pytest.mark.parametrize("dtype", ["float64", "complex64"])
 @pytest.mark.parametrize("which", [0, 1, 2, 3])
 def test_a_singular_matrix_spoils_only_its_own_solution(which: int, dtype: str, backend: str) -> None:

@@ -31,8 +31,8 @@ struct EightRows {
   int turn;  // rank of the lane in its quad: it has rows 2 turn and 2 turn + 1
 
   // Solve. x[2 c + s] is row 2 turn + s of column c: a right-hand side before, a solution afterwards. `block` is the
-  // 8 x 8 triangle (in_block); what the inverses of its diagonal lack to be exact is `tails` further on.
-  MANSARD_DEVICE void solve(double (&x)[ENTRIES], const double* block, const double* inverses, int tails) const {
+  // 8 x 8 triangle (in_block).
+  MANSARD_DEVICE void solve(double (&x)[ENTRIES], const double* block) const {
     double entries[2][8];
     MANSARD_UNROLL
     for (int e = 0; e < 16; e += 2) {
@@ -41,16 +41,13 @@ struct EightRows {
     }
     const Pack<double, 2> upper = piece(block, 0, turn), lower = piece(block, 1, turn);  // on the diagonal
     Number by[2];
-    double tail[2];
+    double tail[2];  // what the inverses lack to be exact
     if constexpr (!P::UNIT) {
       const double numbers[2] = {upper.e[0], lower.e[1]};
-      const auto inverse = *reinterpret_cast<const Pack<double, 2>*>(inverses + 2 * turn);
-      Pack<double, 2> lacking = {};
-      if constexpr (!P::INVERT) lacking = *reinterpret_cast<const Pack<double, 2>*>(inverses + tails + 2 * turn);
       MANSARD_UNROLL
       for (int s = 0; s < 2; ++s) {
-        by[s].number = numbers[s], by[s].inverse = inverse.e[s], by[s].usual = harmless(numbers[s]);
-        tail[s] = lacking.e[s];
+        by[s].prepare(numbers[s]);
+        tail[s] = fma(-by[s].inverse, numbers[s], 1.0) * by[s].inverse;
       }
     }
     double before[ENTRIES], numerators[ENTRIES];

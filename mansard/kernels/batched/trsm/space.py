@@ -130,8 +130,8 @@ _BARRIERS = 15  # named barriers of a block beside the one for all its threads
 def _tensor(problem: Problem, c: Tensor) -> str | None:
     if problem.dtype != "float64" or problem.N > work_tensor.WIDEST:
         return f"{problem.dtype}, {problem.N} unknowns: only float64, at most {work_tensor.WIDEST}"
-    if not 1 <= c.WARPS <= 32 or c.WARP_TILES not in (1, 2):
-        return f"{c.WARPS} warps, {c.WARP_TILES} tiles: 1 to 32 and 1 or 2"
+    if not 1 <= c.WARPS <= 32 or not 1 <= c.WARP_TILES <= 3:
+        return f"{c.WARPS} warps, {c.WARP_TILES} tiles: 1 to 32 and 1 to 3"
     return None if c.STAGES >= 2 else f"STAGES={c.STAGES}: one row arrives while another one is read"
 
 
@@ -208,7 +208,7 @@ def resident(problem: Problem, config: Any, device: Device) -> Any:
     """The same with as many blocks per multiprocessor as fit, None if not even one does."""
     if not isinstance(config, Lanes) and _REASONS[config.VARIANT](problem, config):
         return None
-    return configs.resident(work, problem, config, device)
+    return configs.resident(work, problem, config, device, quarters=not isinstance(config, Tensor))
 
 
 def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
@@ -217,9 +217,9 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     if problem.NRHS == 1 and problem.N > NARROW // 2:
         yield from streams(problem)
     if problem.NRHS > 1 and problem.N > NARROW // 2:
-        for tiles in (1, 2):
+        for tiles in (1, 2, 3):
             widths = sorted({min(most, configs.up(problem.NRHS, 16 * tiles)) for most in (1, 2, 4, 8)})
-            yield from (Tensor(*shape, tiles) for shape in product(widths, (2, 3, 4)))
+            yield from (Tensor(*shape, tiles) for shape in product(widths, (2, 3)))
     if problem.N > 8:
         for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
             for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:

@@ -77,7 +77,7 @@ def blocks(problem: Problem, c: Any, device: Device) -> int:
     elif c.VARIANT == "stream":
         needed, staying = up(problem.BATCH, c.PER_BLOCK), True
     else:
-        needed = problem.BATCH * shape.tiles
+        needed, staying = problem.BATCH * shape.tiles, c.VARIANT == "tensor"
     return int(max(1, min(needed, device.multiprocessors * c.BLOCKS_PER_SM if staying else _MOST_BLOCKS)))
 
 

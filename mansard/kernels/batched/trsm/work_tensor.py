@@ -19,7 +19,7 @@ _ROW_CLOCKS, _PRODUCT_CLOCKS, _LATENCY, _CLOCK = 100, 34, 3000, 1.75e9
 
 @dataclass(frozen=True)
 class TensorShape:
-    """A ring of rows of 8 x 8 blocks, inverses of the diagonal, and B; the kernel asserts that it agrees."""
+    """A ring of rows of 8 x 8 blocks of A and a ring of blocks of B; the kernel asserts that it agrees."""
 
     blocks: int  # along the diagonal
     tiles: int  # of columns, per matrix
@@ -30,7 +30,7 @@ class TensorShape:
 @lru_cache(maxsize=8192)
 def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     blocks = up(problem.N, 8)
-    shared = (c.STAGES * blocks * 64 + 16 * blocks + c.WARPS * c.WARP_TILES * blocks * 128) * 8
+    shared = (c.STAGES * blocks * 64 + c.WARPS * c.WARP_TILES * (blocks + c.STAGES - 1) * 128) * 8
     return TensorShape(blocks, up(problem.NRHS, _columns(c)), _vectors(problem), up(shared, 128) * 128)
 
 
@@ -52,8 +52,8 @@ def _pairs(operands: Problem, side: str, layout: str) -> bool:
 
 
 def registers(problem: Problem, c: Any) -> int:
-    """32-bit registers per thread, estimated: a block on the diagonal, sums, addresses."""
-    return 118
+    """32-bit registers per thread, estimated: a block on the diagonal, addresses; sums and B of every tile."""
+    return int(72 + 48 * c.WARP_TILES)
 
 
 def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
