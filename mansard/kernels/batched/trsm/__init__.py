@@ -5,4 +5,7 @@ from . import defaults, emit, space, spec, work
 
 __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
-FAMILY = Family("trsm", spec, space, work, emit, defaults, alike=spec.ALIKE, likely=space.likely, remarks=work.remarks)
+FAMILY = Family(
+    "trsm", spec, space, work, emit, defaults, alike=spec.ALIKE, likely=space.likely, swept=defaults.swept,
+    remarks=work.remarks,
+)  # fmt: skip

@@ -23,6 +23,7 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
     if device.backend == "cpu":
         yield space_cpu.default(problem, device)
         return
+    yield from swept(problem, device)
     yield from space.few(problem, device)
     for rough in (*_lanes(problem), *_streams(problem, device), *_tensor(problem), *_blocked(problem)):
         config = space.resident(problem, rough, device)
@@ -30,6 +31,14 @@ def ranked(problem: Problem, device: Device) -> Iterator[Config]:
             yield config
     for order, columns in product((32, 16, 8), (16, 8, 4, 1)):
         yield Blocked(order, columns, min(columns, 4), 16 if columns > 1 else 32, 2)
+
+
+def swept(problem: Problem, device: Device) -> Iterator[Config]:
+    """Legal configurations of the sweeps on this device, with as many blocks per multiprocessor as fit."""
+    for config in measured.configs(space, problem, device):
+        found = space.resident(problem, config, device)
+        if found is not None and space.illegal(problem, found, device) is None:
+            yield found
 
 
 def _lanes(problem: Problem) -> Iterator[Lanes]:

@@ -12,9 +12,12 @@ from ...common.configs import up
 from .systems import system
 
 WIDEST = 256  # unknowns: of more, few blocks of threads fit into shared memory
-# Clocks until a row is known and its quad knows it, of a product on a quarter of a multiprocessor, and until memory
-# answers; the clock under load.
-_ROW_CLOCKS, _PRODUCT_CLOCKS, _LATENCY, _CLOCK = 100, 34, 3000, 1.75e9
+# Clocks until two rows are known and their quad knows them, of a step beside its rows, and of a product, with a tile of
+# columns per warp; and what each further tile adds. Counted from the instructions, not measured.
+_PAIR_CLOCKS, _STEP_CLOCKS, _PRODUCT_CLOCKS, _TILE_PERCENT = 120, 300, 60, 25
+# Clocks of a multiprocessor's shared memory: a warp reads the block on the diagonal, and for each tile of columns
+# shuffles, reads B, writes X and copies; a product reads a block of A, and for each tile X. The clock under load.
+_DIAGONAL, _TILE, _BLOCK_OF_A, _BLOCK_OF_X, _CLOCK = 40, 72, 4, 8, 1.75e9
 
 
 @dataclass(frozen=True)
@@ -57,12 +60,15 @@ def registers(problem: Problem, c: Any) -> int:
 
 
 def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
-    """Seconds for the rows one after the other, with as many warps as there are under way."""
+    """Seconds for the rows one after the other, with as many warps as there are under way, and of shared memory."""
     shape = tensor_shape(problem, c)
     beside = shape.blocks * (shape.blocks - 1) / 2
-    waited = _LATENCY + problem.N * _ROW_CLOCKS + beside * _PRODUCT_CLOCKS
+    waited = shape.blocks * (4 * _PAIR_CLOCKS + _STEP_CLOCKS) + beside * _PRODUCT_CLOCKS
+    waited *= 1 + (c.WARP_TILES - 1) * _TILE_PERCENT / 100
     rounds = up(problem.BATCH * shape.tiles, device.multiprocessors * c.BLOCKS_PER_SM)
-    return {"substitution": rounds * waited / _CLOCK}
+    moved = shape.blocks * (_DIAGONAL + c.WARP_TILES * _TILE) + beside * (_BLOCK_OF_A + c.WARP_TILES * _BLOCK_OF_X)
+    moved *= c.WARPS * problem.BATCH * shape.tiles / device.multiprocessors
+    return {"substitution": rounds * waited / _CLOCK, "shared memory": moved / _CLOCK}
 
 
 def bytes_in_flight(problem: Problem, c: Any) -> float:
