@@ -192,9 +192,10 @@ TENSOR: list[tuple[Problem, Config]] = [
     (P("float64", 9, 1, 5), Tensor(1)),
     (P("float64", 3, 40, 5, uplo="upper"), Tensor(3)),
     (P("float64", 48, 12, 3), Tensor(1, 5, INVERT=True)),
-    # two tiles of columns per warp, the second one partly or altogether beyond the last column
-    (P("float64", 37, 41, 3, uplo="upper"), Tensor(2, 2, 2)),
-    (P("float64", 40, 16, 3, layout_b="col"), Tensor(1, 3, 2)),
+    # other numbers of columns per warp, the last ones partly or altogether beyond the last column
+    (P("float64", 37, 41, 3, uplo="upper"), Tensor(2, 2, 4)),
+    (P("float64", 40, 16, 3, layout_b="col"), Tensor(1, 3, 5)),
+    (P("float64", 34, 11, 3), Tensor(2, 3, 1)),
     # blocks that stay: more matrices than places, tiles of columns that change with the matrix
     (P("float64", 17, 37, 61), Tensor(1, 3, BLOCKS_PER_SM=1)),
 ]  # fmt: skip

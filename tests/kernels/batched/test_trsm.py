@@ -110,8 +110,8 @@ def test_rows_are_read_before_the_next_ones_take_their_place(order: str) -> None
 
 
 def test_blocks_stay_for_the_next_matrix(gpu_backend: str) -> None:
-    """Its first rows are on their way while the last ones of a matrix are solved; two tiles of columns per warp."""
-    for config in (Tensor(1, 3, BLOCKS_PER_SM=1), Tensor(2, 2, 2, BLOCKS_PER_SM=1)):
+    """Its first rows are on their way while the last ones of a matrix are solved; 16 and 24 columns per warp."""
+    for config in (Tensor(1, 3, BLOCKS_PER_SM=1), Tensor(2, 2, 3, BLOCKS_PER_SM=1)):
         exact(spec.problem("float64", 17, 37, 150), config, gpu_backend)
 
 

@@ -3,7 +3,7 @@
 // Step p, eight rows at a time:  B_p -= A_pj X_j for the blocks j < p of eight rows, on the tensor cores; then
 // X_p = A_pp^-1 B_p by substitution (eight_rows.cuh).
 //
-// Team. A thread block has COLUMNS columns of X, a warp WARP_TILES * 16 of them, transposed: lane (group, turn) has rows
+// Team. A thread block has COLUMNS columns of X, a warp 8 * EIGHTS of them, transposed: lane (group, turn) has rows
 // 2 turn, 2 turn + 1 of each block in columns group + 8 c. Solved rows are an operand of later products as they are, so
 // that a lane never reads what another one has written of X.
 //
@@ -23,7 +23,7 @@
 //
 //   WARPS       warps per block
 //   STAGES      rows of blocks in shared memory
-//   WARP_TILES  tiles of 16 columns per warp: they share what is read of A
+//   EIGHTS      columns per warp, in eights: they share what is read of A, and a tensor instruction has two eights
 //   INVERT      multiply by inverted diagonal entries instead of dividing by them
 //   VECTOR_A    entries of a row of A that are moved at once; VECTOR_B, VECTOR_X entries of a column of B and X
 #pragma once
@@ -38,7 +38,7 @@ template <class P>
 struct TensorShape {
   static constexpr int BLOCKS = ceil_div(P::N, 8);  // padded with rows of the unit matrix
   static constexpr int SLOTS = BLOCKS + P::STAGES - 1, PLACE = BLOCKS * 64, THREADS = 32 * P::WARPS;
-  static constexpr int OF_LANE = 2 * P::WARP_TILES;  // columns
+  static constexpr int OF_LANE = P::EIGHTS, FRAGMENTS = ceil_div(P::EIGHTS, 2);  // columns; pairs of them
   static constexpr int OF_BLOCK = 64 * OF_LANE, OF_WARP = SLOTS * OF_BLOCK;  // doubles
   static constexpr int COLUMNS = 8 * OF_LANE * P::WARPS, TILES = ceil_div(P::NRHS, COLUMNS);
   static_assert((P::STAGES * PLACE + P::WARPS * OF_WARP) * 8 <= P::SHARED_BYTES, "shared memory");
@@ -110,7 +110,7 @@ MANSARD_UNROLL_BY(1)
   }
 };
 
-// 16 * WARP_TILES columns of X per warp, from `first` on in the columns of the block of threads.
+// 8 * EIGHTS columns of X per warp, from `first` on in the columns of the block of threads.
 template <class P>
 struct WarpColumns {
   using S = TensorShape<P>;
@@ -167,14 +167,16 @@ struct WarpColumns {
   // Solve for a step's block, and keep -X where B was.
   MANSARD_DEVICE void solve(const Steps<P>& step, double (&x)[ENTRIES], const double* row, const Scales& scales) const {
     const int p = step.p;
-    double sums[2][P::WARP_TILES][4] = {};
+    double sums[2][S::FRAGMENTS][4] = {};
     const double* const mine = row + in_block(group, 2 * turn);
-    const auto add = [&](double (&sum)[P::WARP_TILES][4], int j) {
+    const auto add = [&](double (&sum)[S::FRAGMENTS][4], int j) {
       const Pair entries = *reinterpret_cast<const Pair*>(mine + j * 64);
       const int slot = step.slot_of(j);
       MANSARD_UNROLL
-      for (int tile = 0; tile < P::WARP_TILES; ++tile) {
-        const Pair left = pair(slot, 2 * tile), right = pair(slot, 2 * tile + 1);
+      for (int tile = 0; tile < S::FRAGMENTS; ++tile) {
+        const Pair left = pair(slot, 2 * tile);
+        Pair right = {};  // of an odd number of eights, nothing
+        if (2 * tile + 1 < S::OF_LANE) right = pair(slot, 2 * tile + 1);
         // the order along k is permuted alike in both operands: a lane's entries of k are adjacent pairs
         const double known[4] = {left.e[0], right.e[0], left.e[1], right.e[1]};
         mma_m16n8k8(sum[tile], known, entries.e);

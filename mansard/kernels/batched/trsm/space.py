@@ -72,12 +72,12 @@ class Stream(OnGpu):
 
 @dataclass(frozen=True)
 class Tensor(OnGpu):
-    """Tiles of sixteen columns of X on the tensor cores, A in a ring of rows. float64, any layout and stride."""
+    """Eight or more columns of X per warp on the tensor cores, A in a ring of rows. float64, any layout and stride."""
 
     VARIANT: ClassVar[str] = "tensor"
     WARPS: int = 4  # per block, which has a matrix or some of its columns
     STAGES: int = 3  # rows of 8 x 8 blocks in shared memory
-    WARP_TILES: int = 1  # tiles of 16 columns per warp
+    EIGHTS: int = 2  # columns of X per warp, in eights
     INVERT: bool = False  # as above
     BLOCKS_PER_SM: int = 2
 
@@ -130,8 +130,8 @@ _BARRIERS = 15  # named barriers of a block beside the one for all its threads
 def _tensor(problem: Problem, c: Tensor) -> str | None:
     if problem.dtype != "float64" or problem.N > work_tensor.WIDEST:
         return f"{problem.dtype}, {problem.N} unknowns: only float64, at most {work_tensor.WIDEST}"
-    if not 1 <= c.WARPS <= 32 or not 1 <= c.WARP_TILES <= 3:
-        return f"{c.WARPS} warps, {c.WARP_TILES} tiles: 1 to 32 and 1 to 3"
+    if not 1 <= c.WARPS <= 32 or not 1 <= c.EIGHTS <= 6:
+        return f"{c.WARPS} warps, {8 * c.EIGHTS} columns of each: 1 to 32 and 8 to 48"
     return None if c.STAGES >= 2 else f"STAGES={c.STAGES}: one row arrives while another one is read"
 
 
@@ -217,9 +217,10 @@ def _gpu_candidates(problem: Problem) -> Iterator[Gpu]:
     if problem.NRHS == 1 and problem.N > NARROW // 2:
         yield from streams(problem)
     if problem.NRHS > 1 and problem.N > NARROW // 2:
-        for tiles in (1, 2, 3):
-            widths = sorted({min(most, configs.up(problem.NRHS, 16 * tiles)) for most in (1, 2, 4, 8)})
-            yield from (Tensor(*shape, tiles) for shape in product(widths, (2, 3)))
+        alone = min(6, configs.up(problem.NRHS, 8))  # all columns in one warp
+        for eights in sorted({2, 4, 6, alone}):
+            widths = sorted({min(most, configs.up(problem.NRHS, 8 * eights)) for most in (1, 2, 4, 8)})
+            yield from (Tensor(*shape, eights) for shape in product(widths, (2, 3)))
     if problem.N > 8:
         for order, (dim_x, dim_y), stages in product((8, 16, 32), dims(problem), (2, 3)):
             for columns in {min(problem.NRHS, dim_x * each) for each in (1, 2, 4, 8)}:

@@ -12,12 +12,13 @@ from ...common.configs import up
 from .systems import system
 
 WIDEST = 256  # unknowns: of more, few blocks of threads fit into shared memory
-# Clocks until two rows are known and their quad knows them, of a step beside its rows, and of a product, with a tile of
-# columns per warp; and what each further tile adds. Counted from the instructions, not measured.
+# Clocks until two rows are known and their quad knows them, of a step beside its rows, and of a product, with 16
+# columns per warp; and what each 16 more add. Counted from the instructions, not measured.
 _PAIR_CLOCKS, _STEP_CLOCKS, _PRODUCT_CLOCKS, _TILE_PERCENT = 120, 300, 60, 25
-# Clocks of a multiprocessor's shared memory: a warp reads the block on the diagonal, and for each tile of columns
-# shuffles, reads B, writes X and copies; a product reads a block of A, and for each tile X. The clock under load.
-_DIAGONAL, _TILE, _BLOCK_OF_A, _BLOCK_OF_X, _CLOCK = 40, 72, 4, 8, 1.75e9
+# Clocks of a multiprocessor's shared memory: a warp reads the block on the diagonal, and for each eight columns
+# shuffles, reads B, writes X and copies; a product reads a block of A, and for each eight columns X. The clock under
+# load.
+_DIAGONAL, _EIGHT, _BLOCK_OF_A, _BLOCK_OF_X, _CLOCK = 40, 36, 4, 4, 1.75e9
 
 
 @dataclass(frozen=True)
@@ -33,13 +34,13 @@ class TensorShape:
 @lru_cache(maxsize=8192)
 def tensor_shape(problem: Problem, c: Any) -> TensorShape:
     blocks = up(problem.N, 8)
-    shared = (c.STAGES * blocks * 64 + c.WARPS * c.WARP_TILES * (blocks + c.STAGES - 1) * 128) * 8
+    shared = (c.STAGES * blocks * 64 + c.WARPS * c.EIGHTS * (blocks + c.STAGES - 1) * 64) * 8
     return TensorShape(blocks, up(problem.NRHS, _columns(c)), _vectors(problem), up(shared, 128) * 128)
 
 
 def _columns(c: Any) -> int:
     """Columns of X per block of threads."""
-    return int(16 * c.WARP_TILES * c.WARPS)
+    return int(8 * c.EIGHTS * c.WARPS)
 
 
 def _vectors(problem: Problem) -> dict[str, int]:
@@ -56,7 +57,7 @@ def _pairs(operands: Problem, side: str, layout: str) -> bool:
 
 def registers(problem: Problem, c: Any) -> int:
     """32-bit registers per thread, estimated: a block on the diagonal, addresses; sums and B of every tile."""
-    return int(72 + 48 * c.WARP_TILES)
+    return int(72 + 24 * max(2, c.EIGHTS))
 
 
 def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
@@ -64,9 +65,9 @@ def limits(problem: Problem, c: Any, device: Device) -> dict[str, float]:
     shape = tensor_shape(problem, c)
     beside = shape.blocks * (shape.blocks - 1) / 2
     waited = shape.blocks * (4 * _PAIR_CLOCKS + _STEP_CLOCKS) + beside * _PRODUCT_CLOCKS
-    waited *= 1 + (c.WARP_TILES - 1) * _TILE_PERCENT / 100
+    waited *= 1 + max(0, c.EIGHTS - 2) / 2 * _TILE_PERCENT / 100
     rounds = up(problem.BATCH * shape.tiles, device.multiprocessors * c.BLOCKS_PER_SM)
-    moved = shape.blocks * (_DIAGONAL + c.WARP_TILES * _TILE) + beside * (_BLOCK_OF_A + c.WARP_TILES * _BLOCK_OF_X)
+    moved = shape.blocks * (_DIAGONAL + c.EIGHTS * _EIGHT) + beside * (_BLOCK_OF_A + c.EIGHTS * _BLOCK_OF_X)
     moved *= c.WARPS * problem.BATCH * shape.tiles / device.multiprocessors
     return {"substitution": rounds * waited / _CLOCK, "shared memory": moved / _CLOCK}
 
