@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arrays.types import Array, Matrices
 from ..operations import stacks
 from ..operations.batched.gemv_call import apply, form_of
 from ..operations.batched.vectors import iamax_of, scaled_sum, swap_contents
 from .products import gemm
 
 
-def dot(x: Any, y: Any, *, conj: bool = False, backend: str | None = None) -> Any:
+def dot(x: Matrices, y: Matrices, *, conj: bool = False, backend: str | None = None) -> Matrices:
     """x^T y, with `conj` x^H y, for every pair of vectors of a batch.
 
     Parameters
@@ -38,15 +39,15 @@ def dot(x: Any, y: Any, *, conj: bool = False, backend: str | None = None) -> An
 
 
 def ger(
-    x: Any,
-    y: Any,
+    x: Matrices,
+    y: Matrices,
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
     conj: bool = False,
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha x y^T + beta out, with `conj` alpha x y^H + beta out, for every pair of vectors of a batch.
 
     Parameters
@@ -70,7 +71,7 @@ def ger(
     return gemm(*columns, **options)
 
 
-def axpy(x: Any, y: Any, *, alpha: Any = 1.0, out: Any = None) -> Any:
+def axpy(x: Matrices, y: Matrices, *, alpha: complex | Array = 1.0, out: Matrices = None) -> Matrices:
     """alpha x + y, for every vector of a batch.
 
     Parameters
@@ -89,7 +90,7 @@ def axpy(x: Any, y: Any, *, alpha: Any = 1.0, out: Any = None) -> Any:
     return scaled_sum(alpha, x, y, out)
 
 
-def scal(x: Any, *, alpha: Any, out: Any = None) -> Any:
+def scal(x: Matrices, *, alpha: complex | Array, out: Matrices = None) -> Matrices:
     """alpha x, for every vector of a batch; `out=x` scales in place.
 
     alpha is a number, or an array of one number per vector, as for `axpy`.
@@ -104,7 +105,7 @@ def scal(x: Any, *, alpha: Any, out: Any = None) -> Any:
     return scaled_sum(alpha, x, None, out)
 
 
-def swap(x: Any, y: Any) -> None:
+def swap(x: Matrices, y: Matrices) -> None:
     """Exchange the contents of two batches of vectors, or of matrices, of one shape.
 
     Examples
@@ -118,7 +119,7 @@ def swap(x: Any, y: Any) -> None:
     swap_contents(x, y)
 
 
-def iamax(x: Any) -> Any:
+def iamax(x: Matrices) -> Matrices:
     """Index, from zero, of the first entry of largest magnitude, for every vector of a batch.
 
     As in BLAS, the magnitude of a complex number is |real| + |imaginary|. NaN counts as the largest.

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import kinds as arrays
+from ..arrays.types import Array, Matrices
 from ..operations import stacks
 from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemm_call import Form, multiply
@@ -26,16 +27,16 @@ _FORMS = {"N": (False, False), "T": (True, False), "C": (True, True)}  # transpo
 
 
 def gemm(
-    a: Any,
-    b: Any,
+    a: Matrices,
+    b: Matrices,
     *,
-    alpha: Any = 1.0,
-    beta: Any = 0.0,
+    alpha: complex | Array = 1.0,
+    beta: complex | Array = 0.0,
     trans_a: str = "N",
     trans_b: str = "N",
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha op(a) op(b) + beta out, for every matrix of a batch.
 
     Parameters
@@ -88,15 +89,15 @@ def gemm(
 
 
 def syrk(
-    a: Any,
+    a: Matrices,
     *,
-    alpha: Any = 1.0,
-    beta: Any = 0.0,
+    alpha: complex | Array = 1.0,
+    beta: complex | Array = 0.0,
     uplo: str = "L",
     trans: str = "N",
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha a a^T + beta out (`trans` = "T": alpha a^T a + beta out), for every matrix of a batch.
 
     Parameters
@@ -117,15 +118,15 @@ def syrk(
 
 
 def herk(
-    a: Any,
+    a: Matrices,
     *,
-    alpha: Any = 1.0,
-    beta: Any = 0.0,
+    alpha: complex | Array = 1.0,
+    beta: complex | Array = 0.0,
     uplo: str = "L",
     trans: str = "N",
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha a a^H + beta out (`trans` = "C": alpha a^H a + beta out), for every matrix of a batch.
 
     As `syrk`; alpha and beta are real, and so is the diagonal of the result. Without `out` the result is exactly

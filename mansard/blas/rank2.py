@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..arrays.types import Matrices
 from .products import update_triangle
 
 
 def syr2k(
-    a: Any,
-    b: Any,
+    a: Matrices,
+    b: Matrices,
     *,
     alpha: complex = 1.0,
     beta: complex = 0.0,
     uplo: str = "L",
     trans: str = "N",
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha (a b^T + b a^T) + beta out (`trans` = "T": alpha (a^T b + b^T a) + beta out), for every matrix of a batch.
 
     One triangle is computed.
@@ -39,16 +40,16 @@ def syr2k(
 
 
 def her2k(
-    a: Any,
-    b: Any,
+    a: Matrices,
+    b: Matrices,
     *,
     alpha: complex = 1.0,
     beta: float = 0.0,
     uplo: str = "L",
     trans: str = "N",
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha a b^H + conj(alpha) b a^H + beta out (`trans` = "C": alpha a^H b + conj(alpha) b^H a + beta out), for every
     matrix of a batch.
 

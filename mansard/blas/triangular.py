@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays import kinds as arrays
+from ..arrays.types import Matrices
 from ..operations import stacks
 from ..operations.batched.triangular_call import solve, solve_vectors, triangle
 from ..operations.batched.triangular_products import multiply
@@ -13,19 +14,19 @@ from ..operations.ragged_lists import differ
 
 
 def trsm(
-    a: Any,
-    b: Any,
+    a: Matrices,
+    b: Matrices,
     *,
     side: str = "L",
     uplo: str = "L",
     trans: str = "N",
     diag: str = "N",
     alpha: complex = 1.0,
-    out: Any = None,
+    out: Matrices = None,
     check: bool = False,
     invert_diagonal: bool = False,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """X with op(a) X = alpha b (`side` = "R": X op(a) = alpha b), for every triangular matrix of a batch.
 
     Parameters
@@ -61,16 +62,16 @@ def trsm(
 
 
 def trsv(
-    a: Any,
-    x: Any,
+    a: Matrices,
+    x: Matrices,
     *,
     uplo: str = "L",
     trans: str = "N",
     diag: str = "N",
-    out: Any = None,
+    out: Matrices = None,
     check: bool = False,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """`trsm` for vectors: x is (..., n), a list of vectors, or a `Ragged` of single columns; `out` may be x.
 
     Examples
@@ -91,17 +92,17 @@ def trsv(
 
 
 def trmm(
-    a: Any,
-    b: Any,
+    a: Matrices,
+    b: Matrices,
     *,
     side: str = "L",
     uplo: str = "L",
     trans: str = "N",
     diag: str = "N",
     alpha: complex = 1.0,
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha op(a) b (`side` = "R": alpha b op(a)) for every triangular matrix of a batch; options as for `trsm`.
 
     `out` may be b, as there. What is not referenced is never read: the other triangle, and the diagonal with diag="U".

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..arrays.types import Array, Matrices
 from ..operations.batched.factors import is_number, scaled_each
 from ..operations.batched.gemv_call import apply, form_of
 
 
 def gemv(
-    a: Any,
-    x: Any,
+    a: Matrices,
+    x: Matrices,
     *,
-    alpha: Any = 1.0,
-    beta: Any = 0.0,
+    alpha: complex | Array = 1.0,
+    beta: complex | Array = 0.0,
     trans: str = "N",
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """alpha op(a) x + beta out, for every matrix of a batch.
 
     Parameters

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from ..arrays.types import Matrices
 from ..operations.factor.two_sided.call import parts_of, refuse_unconverged
 from ..operations.factor.two_sided.task import Task
 
@@ -13,34 +14,34 @@ _UPLO = {"L": False, "U": True}
 class EighResult(NamedTuple):
     """Eigenvalues, ascending, and eigenvectors in columns."""
 
-    eigenvalues: Any
-    eigenvectors: Any
+    eigenvalues: Matrices
+    eigenvectors: Matrices
 
 
 class EighExResult(NamedTuple):
     """Eigenvalues, eigenvectors, and `info` of every matrix."""
 
-    eigenvalues: Any
-    eigenvectors: Any
-    info: Any
+    eigenvalues: Matrices
+    eigenvectors: Matrices
+    info: Matrices
 
 
 class EigvalshExResult(NamedTuple):
     """Eigenvalues, and `info` of every matrix."""
 
-    eigenvalues: Any
-    info: Any
+    eigenvalues: Matrices
+    info: Matrices
 
 
 class TridiagonalResult(NamedTuple):
     """Q, and the diagonal and the entries beside it of T, with a = Q T Q^H."""
 
-    Q: Any
-    d: Any
-    e: Any
+    Q: Matrices
+    d: Matrices
+    e: Matrices
 
 
-def eigh(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EighResult:
+def eigh(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EighResult:
     """Eigenvalues and eigenvectors of every Hermitian matrix of a batch, as `numpy.linalg.eigh`.
 
     Parameters
@@ -72,7 +73,7 @@ def eigh(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | None =
     return EighResult(w, z)
 
 
-def eigh_ex(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EighExResult:
+def eigh_ex(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EighExResult:
     """Eigenvalues, eigenvectors, and LAPACK's `info` of every matrix instead of an exception; arguments as for `eigh`.
 
     `info` (int32, of the leading dimensions) is 0, the number of off-diagonal entries that did not converge, or n + 1
@@ -88,7 +89,7 @@ def eigh_ex(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | Non
     return EighExResult(*parts_of(Task("eigh", _upper(UPLO), driver=driver), a, backend))
 
 
-def eigvalsh(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> Any:
+def eigvalsh(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> Matrices:
     """Eigenvalues, ascending, of every Hermitian matrix of a batch, as `numpy.linalg.eigvalsh`; arguments and
     exceptions as for `eigh`.
 
@@ -103,7 +104,7 @@ def eigvalsh(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | No
     return w
 
 
-def eigvalsh_ex(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EigvalshExResult:
+def eigvalsh_ex(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EigvalshExResult:
     """Eigenvalues, and `info` of every matrix, as `eigh_ex` gives it, instead of an exception.
 
     Examples
@@ -115,7 +116,7 @@ def eigvalsh_ex(a: Any, UPLO: str = "L", *, driver: str = "auto", backend: str |
     return EigvalshExResult(*parts_of(Task("eigvalsh", _upper(UPLO), driver=driver), a, backend))
 
 
-def tridiagonalize(a: Any, UPLO: str = "L", *, compute_q: bool = True, backend: str | None = None) -> Any:
+def tridiagonalize(a: Matrices, UPLO: str = "L", *, compute_q: bool = True, backend: str | None = None) -> Matrices:
     """Q T Q^H with real tridiagonal T for every Hermitian matrix of a batch, by Householder's reflections.
 
     Parameters

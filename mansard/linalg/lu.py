@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from scipy.linalg import LinAlgWarning
 
+from ..arrays.types import Matrices
 from ..blas.triangular import as_columns, as_vectors
 from ..operations import warm
 from ..operations.factor import systems, warm_solves
@@ -33,15 +34,21 @@ from ..operations.factor.tiny import BY_LU
 class SlogdetResult(NamedTuple):
     """Sign (or phase) and logarithm of the absolute value of determinants."""
 
-    sign: Any
-    logabsdet: Any
+    sign: Matrices
+    logabsdet: Matrices
 
 
 _DETERMINANT, _LOGDET = Task("lu", "determinant"), Task("lu", "logdet")
 _FACTORS = {pivot: Task("lu", pivot=pivot) for pivot in (True, False)}
 
 
-def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
+def lu_factor(
+    a: Matrices,
+    *,
+    pivot: bool = True,
+    out: Matrices = None,
+    backend: str | None = None,
+) -> tuple[Matrices, Matrices]:
     """L, U and exchanges of rows for every matrix of a batch, as `scipy.linalg.lu_factor`.
 
     Parameters
@@ -80,8 +87,8 @@ def lu_factor(a: Any, *, pivot: bool = True, out: Any = None, backend: str | Non
 
 
 def lu_factor_ex(
-    a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None
-) -> tuple[Any, Any, Any]:  # fmt: skip
+    a: Matrices, *, pivot: bool = True, out: Matrices = None, backend: str | None = None
+) -> tuple[Matrices, Matrices, Matrices]:  # fmt: skip
     """Factors, pivots, and LAPACK's `info` of every matrix instead of a warning.
 
     `info` (int32, of the leading dimensions) is 0, or the number, counted from one, of the first diagonal entry of U
@@ -112,8 +119,13 @@ _TRANS = {0: 0, 1: 1, 2: 2, "N": 0, "T": 1, "C": 2}
 
 
 def lu_solve(
-    lu_and_piv: tuple[Any, Any], b: Any, trans: int = 0, *, out: Any = None, backend: str | None = None
-) -> Any:  # fmt: skip
+    lu_and_piv: tuple[Matrices, Matrices],
+    b: Matrices,
+    trans: int = 0,
+    *,
+    out: Matrices = None,
+    backend: str | None = None,
+) -> Matrices:
     """x with a x = b from the factors of a, as `scipy.linalg.lu_solve`, for every matrix of a batch.
 
     Parameters
@@ -161,7 +173,7 @@ def lu_solve(
     return answer(operation, [lu, piv, b], out)[0]
 
 
-def det(a: Any, *, backend: str | None = None) -> Any:
+def det(a: Matrices, *, backend: str | None = None) -> Matrices:
     """Determinants, as `numpy.linalg.det`: an array of the leading dimensions of a, one number for one matrix.
 
     Lists and Ragged give one array. Determinants of many rows overflow easily: see `slogdet`.
@@ -175,7 +187,7 @@ def det(a: Any, *, backend: str | None = None) -> Any:
     return scalar(_from_factors(_DETERMINANT, a, backend)[0])
 
 
-def slogdet(a: Any, *, backend: str | None = None) -> SlogdetResult:
+def slogdet(a: Matrices, *, backend: str | None = None) -> SlogdetResult:
     """Signs (phases) and logarithms of the absolute values of determinants, as `numpy.linalg.slogdet`.
 
     Examples

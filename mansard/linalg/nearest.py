@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..arrays.types import Matrices
 from ..operations.factor.face import Operation, Part, answer, check_matrices, scalar
 from ..operations.factor.two_sided import derived
 from ..operations.factor.two_sided.call import answer_parts, refuse_unconverged
@@ -12,18 +13,18 @@ from ..operations.factor.two_sided.call import answer_parts, refuse_unconverged
 class PolarResult(NamedTuple):
     """Orthonormal columns (or rows), and a positive semi-definite matrix."""
 
-    u: Any
-    p: Any
+    u: Matrices
+    p: Matrices
 
 
 class ProcrustesResult(NamedTuple):
     """The rotation, and the sum of the singular values of a^H b."""
 
-    R: Any
-    scale: Any
+    R: Matrices
+    scale: Matrices
 
 
-def polar(a: Any, side: str = "right", *, backend: str | None = None) -> PolarResult:
+def polar(a: Matrices, side: str = "right", *, backend: str | None = None) -> PolarResult:
     """a = u p of every matrix of a batch, with u^H u = 1 and p positive semi-definite, as `scipy.linalg.polar`.
 
     Parameters
@@ -61,7 +62,7 @@ def polar(a: Any, side: str = "right", *, backend: str | None = None) -> PolarRe
     return PolarResult(u, p)
 
 
-def procrustes(a: Any, b: Any, *, backend: str | None = None) -> ProcrustesResult:
+def procrustes(a: Matrices, b: Matrices, *, backend: str | None = None) -> ProcrustesResult:
     """The orthogonal R with the least |a R - b|, as `scipy.linalg.orthogonal_procrustes`, for every pair of a batch.
 
     Parameters

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import Array, Matrices
 from ..operations.factor.face import Part, check_matrices, scalar
 from ..operations.factor.two_sided import derived
 from ..operations.factor.two_sided.call import answer_parts
@@ -14,7 +15,14 @@ from ..operations.factor.two_sided.norm import is_batch, norm_of_array
 _VALUE = (Part("value"),)
 
 
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, *, backend: str | None = None) -> Any:
+def norm(
+    x: Matrices,
+    ord: float | str | None = None,
+    axis: int | tuple[int, int] | None = None,
+    keepdims: bool = False,
+    *,
+    backend: str | None = None,
+) -> Matrices:
     """Norms of vectors and matrices, as `numpy.linalg.norm`.
 
     Parameters
@@ -46,7 +54,7 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, *, b
     return answer_parts(run, _VALUE, x, "x")[0]
 
 
-def cond(x: Any, p: Any = None, *, backend: str | None = None) -> Any:
+def cond(x: Matrices, p: float | str | None = None, *, backend: str | None = None) -> Matrices:
     """Condition numbers of the matrices of a batch, as `numpy.linalg.cond`.
 
     Parameters
@@ -75,8 +83,13 @@ def cond(x: Any, p: Any = None, *, backend: str | None = None) -> Any:
 
 
 def matrix_rank(
-    A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None, backend: str | None = None
-) -> Any:  # fmt: skip
+    A: Matrices,
+    tol: float | Array | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: float | Array | None = None,
+    backend: str | None = None,
+) -> Matrices:
     """Numbers of singular values that are not negligible, as `numpy.linalg.matrix_rank`.
 
     Parameters

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arrays.types import Matrices
 from ..blas.triangular import as_columns, as_vectors
 from ..operations import stacks, warm
 from ..operations.factor import systems
@@ -26,20 +27,20 @@ _DRIVERS = ("svd", "qr")
 class QRResult(NamedTuple):
     """Orthonormal columns and a triangle."""
 
-    Q: Any
-    R: Any
+    Q: Matrices
+    R: Matrices
 
 
 class LstsqResult(NamedTuple):
     """Solutions, sums of squared residuals, ranks and singular values."""
 
-    x: Any
-    residuals: Any
-    rank: Any
-    s: Any
+    x: Matrices
+    residuals: Matrices
+    rank: Matrices
+    s: Matrices
 
 
-def qr(a: Any, mode: str = "reduced", *, backend: str | None = None) -> Any:
+def qr(a: Matrices, mode: str = "reduced", *, backend: str | None = None) -> Matrices:
     """Q R of every matrix of a batch by Householder's reflections, as `numpy.linalg.qr`.
 
     Parameters
@@ -105,7 +106,7 @@ def _shape(task: Task, part: str) -> Any:
 
 
 def lstsq(
-    a: Any, b: Any, rcond: float | None = None, *, driver: str = "svd", backend: str | None = None
+    a: Matrices, b: Matrices, rcond: float | None = None, *, driver: str = "svd", backend: str | None = None
 ) -> LstsqResult:  # fmt: skip
     """x with the least |b - a x|, as `numpy.linalg.lstsq`, for every matrix of a batch.
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import Matrices
 from ..blas.triangular import as_columns, as_vectors
 from ..operations import warm
 from ..operations.factor import systems, warm_solves
@@ -21,7 +22,7 @@ from ..operations.factor.tiny import BY_CHOLESKY
 _FACTORS = {upper: Task("cholesky", upper=upper) for upper in (True, False)}
 
 
-def cholesky(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | None = None) -> Any:
+def cholesky(a: Matrices, /, *, upper: bool = False, out: Matrices = None, backend: str | None = None) -> Matrices:
     """L with a = L L^H for every matrix of a batch, as `numpy.linalg.cholesky`; the other triangle is zero.
 
     Parameters
@@ -53,7 +54,14 @@ def cholesky(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | 
     return factors
 
 
-def cholesky_ex(a: Any, /, *, upper: bool = False, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
+def cholesky_ex(
+    a: Matrices,
+    /,
+    *,
+    upper: bool = False,
+    out: Matrices = None,
+    backend: str | None = None,
+) -> tuple[Matrices, Matrices]:
     """The factors, and LAPACK's `info` of every matrix instead of an exception.
 
     `info` (int32, of the leading dimensions) is 0, or the order of the first leading minor that is not positive
@@ -90,7 +98,13 @@ def refuse_indefinite(info: Any) -> None:
         )
 
 
-def cho_solve(c_and_lower: tuple[Any, bool], b: Any, *, out: Any = None, backend: str | None = None) -> Any:
+def cho_solve(
+    c_and_lower: tuple[Matrices, bool],
+    b: Matrices,
+    *,
+    out: Matrices = None,
+    backend: str | None = None,
+) -> Matrices:
     """x with a x = b from the Cholesky factor of a, as `scipy.linalg.cho_solve`, for every matrix of a batch.
 
     Parameters

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import Matrices
 from ..blas.triangular import as_columns, as_vectors
 from ..operations.factor import reflectors
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector
@@ -14,8 +15,15 @@ _TRANS = {"N": False, "C": True}
 
 
 def ormqr(
-    h: Any, tau: Any, c: Any, *, left: bool = True, trans: str = "N", out: Any = None, backend: str | None = None
-) -> Any:
+    h: Matrices,
+    tau: Matrices,
+    c: Matrices,
+    *,
+    left: bool = True,
+    trans: str = "N",
+    out: Matrices = None,
+    backend: str | None = None,
+) -> Matrices:
     """Q c, Q^H c, c Q or c Q^H from the reflectors of `qr(a, mode="raw")`, for every matrix of a batch.
 
     Q (m x m) is not formed: a product with k columns takes 4 m n k flops instead of forming Q first.
@@ -52,7 +60,7 @@ def ormqr(
     return answer(operation, [h, tau, c], out)[0]
 
 
-def larft(v: Any, tau: Any, *, backend: str | None = None) -> Any:
+def larft(v: Matrices, tau: Matrices, *, backend: str | None = None) -> Matrices:
     """T of I - V T V^H = H_1 H_2 ... H_k, a block of reflectors H_i = I - tau_i v_i v_i^H, for every matrix of a batch.
 
     Parameters
@@ -86,8 +94,15 @@ def larft(v: Any, tau: Any, *, backend: str | None = None) -> Any:
 
 
 def larfb(
-    v: Any, t: Any, c: Any, *, left: bool = True, trans: str = "N", out: Any = None, backend: str | None = None
-) -> Any:
+    v: Matrices,
+    t: Matrices,
+    c: Matrices,
+    *,
+    left: bool = True,
+    trans: str = "N",
+    out: Matrices = None,
+    backend: str | None = None,
+) -> Matrices:
     """H c, H^H c, c H or c H^H with a block of reflectors H = I - V T V^H, for every matrix of a batch.
 
     Three products: 4 m n k flops for n columns (rows) of c. LAPACK's larfb with direct='F', storev='C'.
@@ -126,7 +141,14 @@ def larfb(
     return answer(operation, [v, t, c], out)[0]
 
 
-def laswp(a: Any, piv: Any, *, inverse: bool = False, out: Any = None, backend: str | None = None) -> Any:
+def laswp(
+    a: Matrices,
+    piv: Matrices,
+    *,
+    inverse: bool = False,
+    out: Matrices = None,
+    backend: str | None = None,
+) -> Matrices:
     """The rows of a, exchanged by the pivots of `lu_factor`, for every matrix of a batch: P^T a with a = P L U.
 
     Parameters

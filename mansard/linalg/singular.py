@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from ..arrays.types import Array, Matrices
 from ..operations.factor.face import Part, check_matrices
 from ..operations.factor.two_sided import derived
 from ..operations.factor.two_sided.call import answer_parts, parts_of, refuse_unconverged
@@ -13,40 +14,40 @@ from ..operations.factor.two_sided.task import Task
 class SVDResult(NamedTuple):
     """Left singular vectors in columns, singular values, descending, and right singular vectors in rows."""
 
-    U: Any
-    S: Any
-    Vh: Any
+    U: Matrices
+    S: Matrices
+    Vh: Matrices
 
 
 class SVDExResult(NamedTuple):
     """The parts of a singular value decomposition, and `info` of every matrix."""
 
-    U: Any
-    S: Any
-    Vh: Any
-    info: Any
+    U: Matrices
+    S: Matrices
+    Vh: Matrices
+    info: Matrices
 
 
 class SvdvalsExResult(NamedTuple):
     """Singular values, and `info` of every matrix."""
 
-    S: Any
-    info: Any
+    S: Matrices
+    info: Matrices
 
 
 class BidiagonalResult(NamedTuple):
     """U, the diagonal and the entries beside it of B, and Vh, with a = U B Vh."""
 
-    U: Any
-    d: Any
-    e: Any
-    Vh: Any
+    U: Matrices
+    d: Matrices
+    e: Matrices
+    Vh: Matrices
 
 
 def svd(
-    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *, driver: str = "auto",
+    a: Matrices, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *, driver: str = "auto",
     backend: str | None = None,
-) -> Any:  # fmt: skip
+) -> Matrices:  # fmt: skip
     """U diag(s) Vh of every matrix of a batch, as `numpy.linalg.svd`.
 
     Parameters
@@ -84,7 +85,12 @@ def svd(
 
 
 def svd_ex(
-    a: Any, full_matrices: bool = True, *, hermitian: bool = False, driver: str = "auto", backend: str | None = None
+    a: Matrices,
+    full_matrices: bool = True,
+    *,
+    hermitian: bool = False,
+    driver: str = "auto",
+    backend: str | None = None,
 ) -> SVDExResult:
     """U, S, Vh, and `info` of every matrix, as `eigh_ex` gives it, instead of an exception; arguments as for `svd`.
 
@@ -98,7 +104,7 @@ def svd_ex(
     return SVDExResult(*parts_of(task, a, backend, bool(hermitian)))
 
 
-def svdvals(x: Any, /, *, driver: str = "auto", backend: str | None = None) -> Any:
+def svdvals(x: Matrices, /, *, driver: str = "auto", backend: str | None = None) -> Matrices:
     """Singular values, descending, of every matrix of a batch, as `numpy.linalg.svdvals`; arguments and exceptions as
     for `svd`.
 
@@ -114,7 +120,7 @@ def svdvals(x: Any, /, *, driver: str = "auto", backend: str | None = None) -> A
 
 
 def svdvals_ex(
-    x: Any, /, *, hermitian: bool = False, driver: str = "auto", backend: str | None = None
+    x: Matrices, /, *, hermitian: bool = False, driver: str = "auto", backend: str | None = None
 ) -> SvdvalsExResult:  # fmt: skip
     """Singular values, and `info` of every matrix, as `eigh_ex` gives it, instead of an exception.
 
@@ -127,7 +133,7 @@ def svdvals_ex(
     return SvdvalsExResult(*parts_of(Task("svdvals", driver=driver), x, backend, bool(hermitian), "x"))
 
 
-def bidiagonalize(a: Any, *, compute_uv: bool = True, backend: str | None = None) -> Any:
+def bidiagonalize(a: Matrices, *, compute_uv: bool = True, backend: str | None = None) -> Matrices:
     """U B Vh with real bidiagonal B for every matrix of a batch, by Householder's reflections.
 
     Parameters
@@ -154,8 +160,13 @@ def bidiagonalize(a: Any, *, compute_uv: bool = True, backend: str | None = None
 
 
 def pinv(
-    a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None, backend: str | None = None
-) -> Any:  # fmt: skip
+    a: Matrices,
+    rcond: float | Array | None = None,
+    hermitian: bool = False,
+    *,
+    rtol: float | Array | None = None,
+    backend: str | None = None,
+) -> Matrices:
     """The Moore-Penrose inverse of every matrix of a batch, as `numpy.linalg.pinv`.
 
     Parameters

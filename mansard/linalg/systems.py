@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import Matrices
 from ..blas.triangular import as_columns, as_vectors
 from ..operations.factor import refined, systems
 from ..operations.factor.face import Operation, Part, answer, check_matrices, check_rows, first_bad, is_vector, named
@@ -24,9 +25,15 @@ _INVERSES = {pivot: Task("lu", "inverse", pivot=pivot) for pivot in (True, False
 
 
 def solve(
-    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None, out: Any = None,
+    a: Matrices,
+    b: Matrices,
+    *,
+    assume_a: str = "gen",
+    pivot: bool = True,
+    refine: bool | None = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:  # fmt: skip
+) -> Matrices:
     """x with a x = b, as `numpy.linalg.solve`, for every matrix of a batch.
 
     Parameters
@@ -65,9 +72,15 @@ def solve(
 
 
 def solve_ex(
-    a: Any, b: Any, *, assume_a: str = "gen", pivot: bool = True, refine: bool | None = None, out: Any = None,
+    a: Matrices,
+    b: Matrices,
+    *,
+    assume_a: str = "gen",
+    pivot: bool = True,
+    refine: bool | None = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Matrices, Matrices]:
     """Solutions, and LAPACK's `info` of every matrix instead of an exception.
 
     `info` (int32, of the leading dimensions) is 0, or the number, counted from one, of the first pivot that is exactly
@@ -113,7 +126,7 @@ def refuse_singular(info: Any) -> None:
         raise np.linalg.LinAlgError(f"{named('a', at)} is singular: pivot {column - 1} of its elimination is zero")
 
 
-def inv(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> Any:
+def inv(a: Matrices, *, pivot: bool = True, out: Matrices = None, backend: str | None = None) -> Matrices:
     """The inverse of every matrix of a batch, as `numpy.linalg.inv`; arguments and exceptions as for `solve`.
 
     Of ill-conditioned matrices A X - I may be larger than X A - I, as with LAPACK's `getri`; where it must not,
@@ -134,7 +147,13 @@ def inv(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = No
     return inverses
 
 
-def inv_ex(a: Any, *, pivot: bool = True, out: Any = None, backend: str | None = None) -> tuple[Any, Any]:
+def inv_ex(
+    a: Matrices,
+    *,
+    pivot: bool = True,
+    out: Matrices = None,
+    backend: str | None = None,
+) -> tuple[Matrices, Matrices]:
     """Inverses, and LAPACK's `info` of every matrix, as `solve_ex` gives it, instead of an exception.
 
     Examples

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ..arrays.types import Matrices
 from ..blas.triangular import as_columns, as_vectors
 from ..operations.batched.triangular_call import Triangle, solve
 
@@ -11,16 +10,16 @@ _TRANS = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}
 
 
 def solve_triangular(
-    a: Any,
-    b: Any,
+    a: Matrices,
+    b: Matrices,
     *,
     lower: bool = False,
     trans: int | str = 0,
     unit_diagonal: bool = False,
     check: bool = False,
-    out: Any = None,
+    out: Matrices = None,
     backend: str | None = None,
-) -> Any:
+) -> Matrices:
     """x with a x = b for triangular a, as `scipy.linalg.solve_triangular`, for every matrix of a batch.
 
     Parameters

@@ -51,7 +51,7 @@ def registers(problem: Problem, c: Any) -> int:
     words, N = problem.itemsize // 4, problem.N
     if c.VARIANT == "solution":
         of_lu = lu_work.registers(shapes.of_lu(problem), shapes.lu_config(c))
-        return min(255, of_lu + _EPILOGUE.get(problem.itemsize, 0))
+        return int(min(255, of_lu + _EPILOGUE.get(problem.itemsize, 0)))
     if c.VARIANT == "columns":
         ahead = words * N if problem.dtype == "float64" else 0  # numbers of L that are read before they are used
         return int(min(255, words * N + ahead + 54 + 2 * words))
