@@ -250,7 +250,7 @@ FUNCTIONS = {
     "solve": ("a", lambda a: ms.linalg.solve(a, a), (40, 2, 2)),
     "matmul_gram": ("V", lambda a: ms.matmul_gram(a, SMALL), (50, 2)),
     "sparse": ("x", lambda a: cases._MATRIX @ a, (30, 3)),
-    "powers": ("x", lambda a: cases._POWERS(a), (30,)),
+    "powers": ("x", lambda a: cases.powers()(a), (30,)),
 }
 
 
