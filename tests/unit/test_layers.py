@@ -39,7 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "operations": {"codegen", "native", "backends", "arrays", "machine", "kernels", "records", "plan"},
     "tune": {"codegen", "compile", "backends", "machine", "kernels", "testing", "records", "plan", "operations"},
     "blas": {"arrays", "operations"},
-    "linalg": {"operations", "blas"},
+    "linalg": {"arrays", "operations", "blas"},
     "sparse": {"arrays", "operations", "tune"},
     "distributed": {"backends", "arrays", "machine", "plan", "operations", "linalg", "sparse"},
     "mansard": {"plan", "operations", "tune", "blas", "linalg", "sparse", "distributed"},  # the package's own names
