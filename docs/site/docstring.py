@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Examples", "Notes")
+_LISTS = ("Parameters", "Attributes")
 _ITEM = re.compile(r"^(\**\w[\w*, .]*?) : (.*)$")
 _TICKS = re.compile(r"(`[^`]*`)")
 
@@ -20,10 +21,20 @@ def markdown(thing: Any) -> str:
         if lines[at].strip() in SECTIONS and at + 1 < len(lines) and set(lines[at + 1].strip()) == {"-"}:
             parts.append((lines[at].strip(), []))
             at += 2
-        else:
-            parts[-1][1].append(lines[at])
-            at += 1
+            continue
+        begins = not at or not lines[at - 1].strip()  # a paragraph
+        if begins and lines[at].startswith(">>>") and parts[-1][0] != "Examples":
+            parts.append(("Examples", []))
+        elif begins and parts[-1][0] in _LISTS and _leaves_list(lines[at]):
+            parts.append(("", []))
+        parts[-1][1].append(lines[at])
+        at += 1
     return "\n\n".join(filter(None, (_section(name, body) for name, body in parts)))
+
+
+def _leaves_list(line: str) -> bool:
+    """Whether a line after a blank one is no further parameter: a paragraph, or an example."""
+    return bool(line.strip()) and not line.startswith(" ") and not _ITEM.match(line)
 
 
 def _section(name: str, body: list[str]) -> str:
@@ -31,7 +42,7 @@ def _section(name: str, body: list[str]) -> str:
         return ""
     if name == "Examples":
         return f"**Example**\n\n{_prose(body)}"
-    if name in ("Parameters", "Attributes"):
+    if name in _LISTS:
         return f"**{name}**\n\n{_items(body)}"
     return f"**{name}**\n\n{_prose(body)}" if name else _prose(body)
 
@@ -84,18 +95,22 @@ def signature(name: str, function: Any) -> str:
     parameters = []
     for one in found.parameters.values():
         kept = _said(one.annotation)
-        parameters.append(one.replace(annotation=_Bare(kept) if kept else inspect.Parameter.empty))
+        named = inspect.ismodule(one.default) or inspect.isclass(one.default)
+        default = _Bare(one.default.__name__) if named and one.default is not inspect.Parameter.empty else one.default
+        parameters.append(one.replace(annotation=_Bare(kept) if kept else inspect.Parameter.empty, default=default))
     answer: Any = found.return_annotation
-    says = isinstance(answer, str) and answer not in ("Any", "Array", "None")
+    says = isinstance(answer, str) and answer not in ("Any", "None")
     answer = _Bare(answer) if says else inspect.Signature.empty
     text = str(found.replace(parameters=parameters, return_annotation=answer))
     if len(name) + len(text) <= 88:
         return name + text
-    inside = [str(one) for one in parameters if one.name != "self"]
-    if any(one.kind is inspect.Parameter.KEYWORD_ONLY for one in parameters):
-        first = next(at for at, one in enumerate(parameters) if one.kind is inspect.Parameter.KEYWORD_ONLY)
-        if not any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in parameters):
-            inside.insert(first, "*")
+    shown = [one for one in parameters if one.name != "self"]
+    inside = [str(one) for one in shown]
+    kinds = [one.kind for one in shown]
+    if inspect.Parameter.KEYWORD_ONLY in kinds and inspect.Parameter.VAR_POSITIONAL not in kinds:
+        inside.insert(kinds.index(inspect.Parameter.KEYWORD_ONLY), "*")
+    if inspect.Parameter.POSITIONAL_ONLY in kinds:
+        inside.insert(kinds.count(inspect.Parameter.POSITIONAL_ONLY), "/")
     tail = f" -> {answer!r}" if isinstance(answer, _Bare) else ""
     return f"{name}(\n" + "".join(f"    {one},\n" for one in inside) + f"){tail}"
 
@@ -103,7 +118,7 @@ def signature(name: str, function: Any) -> str:
 def _said(annotation: Any) -> Any:
     """An annotation that tells a reader something, or nothing; fields of named tuples have references to names."""
     name = getattr(annotation, "__forward_arg__", annotation)
-    return "" if name in (inspect.Parameter.empty, "Any", "Array") else name
+    return "" if name in (inspect.Parameter.empty, "Any") else name
 
 
 class _Bare:

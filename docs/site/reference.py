@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from importlib import import_module
 from typing import Any, NamedTuple
 
 from mansard import units
 from mansard.kernels import family_of
+from mansard.machine.roofline import Work
 from mansard.operations import registry
 from mansard.operations.sizes import Asked
 
@@ -27,31 +29,48 @@ class Group(NamedTuple):
     module: str
     spelled: str  # how users write the module
     names: tuple[str, ...]  # none: its __all__
-    without: tuple[str, ...] = ()
+    bad_input: str = ""  # what happens to it, where that is alike for all functions of the page
 
-    def members(self) -> Iterator[tuple[str, Any]]:
+    def members(self) -> list[tuple[str, Any]]:
+        """Functions and classes; named tuples, which are results of functions, last."""
         module = import_module(self.module)
-        for name in self.names or tuple(module.__all__):
-            thing = getattr(module, name)
-            if name not in self.without and not inspect.ismodule(thing) and callable(thing):
-                yield name, thing
+        found = [(name, getattr(module, name)) for name in self.names or tuple(module.__all__)]
+        found = [(name, thing) for name, thing in found if not inspect.ismodule(thing) and callable(thing)]
+        return sorted(found, key=lambda each: inspect.isclass(each[1]) and issubclass(each[1], tuple))
 
 
+_WRONG = ("a wrong shape or option raises ValueError, a wrong kind of array or dtype TypeError or ValueError; the text "
+          "names the argument and the remedy, and nothing has been written by then.")  # fmt: skip
+_PRODUCTS = f"{_WRONG} NaN and infinity propagate as in IEEE arithmetic."
+_SYSTEMS = (f"{_WRONG} A singular, indefinite or not finite matrix raises LinAlgError where a function says so; it "
+            "never changes the results of other matrices of the batch.")  # fmt: skip
 _TALL = ("gram", "matmul", "matmul_gram", "project", "cholesky_qr", "orthogonalize", "matrix_powers")
 _BATCHES = ("Ragged", "Interleaved", "interleave", "deinterleave")
 _TOOLS = ("plan", "tune", "pin", "precompile")
 GROUPS = [
-    Group("tall-and-skinny", "Tall products, bases, powers", "mansard", "ms", _TALL),
-    Group("linalg", "ms.linalg", "mansard.linalg", "ms.linalg", ()),
-    Group("blas", "ms.blas", "mansard.blas", "ms.blas", ()),
-    Group("batches", "Batches: Ragged, Interleaved", "mansard", "ms", _BATCHES),
-    Group("sparse", "ms.sparse", "mansard.sparse", "ms.sparse", ()),
-    Group("sparse-linalg", "ms.sparse.linalg", "mansard.sparse.linalg", "ms.sparse.linalg", ()),
-    Group("sparse-matrices", "ms.sparse.matrices", "mansard.sparse.matrices", "ms.sparse.matrices", ()),
+    Group("tall-and-skinny", "Tall products, bases, powers", "mansard", "ms", _TALL, _PRODUCTS),
+    Group("linalg", "ms.linalg", "mansard.linalg", "ms.linalg", (), _SYSTEMS),
+    Group("blas", "ms.blas", "mansard.blas", "ms.blas", (), _PRODUCTS),
+    Group("batches", "Batches: Ragged, Interleaved", "mansard", "ms", _BATCHES, _WRONG),
+    Group("sparse", "ms.sparse", "mansard.sparse", "ms.sparse", (), _PRODUCTS),
+    Group("sparse-linalg", "ms.sparse.linalg", "mansard.sparse.linalg", "ms.sparse.linalg", (), _WRONG),
+    Group("sparse-matrices", "ms.sparse.matrices", "mansard.sparse.matrices", "ms.sparse.matrices", (), _WRONG),
     Group("sparse-io", "ms.sparse.io", "mansard.sparse.io", "ms.sparse.io", ()),
     Group("distributed", "ms.distributed", "mansard.distributed", "ms.distributed", ()),
-    Group("plans", "Plans, tuning, pins", "mansard", "ms", _TOOLS),
+    Group("plans", "Plans, tuning, pins", "mansard", "ms", _TOOLS, _WRONG),
 ]
+
+
+_TYPES = (
+    "| type in a signature | what may be passed |", "|---|---|",
+    "| `Array` | an array of NumPy, CuPy, PyTorch or JAX; results are of the same library and on the same device |",
+    "| `Matrices` | an `Array` (..., rows, columns): with more than two dimensions a stack of matrices. Or a list of "
+    "arrays. Or a [`Ragged`](batches.md#ragged) or [`Interleaved`](batches.md#interleaved) batch, if the function says "
+    "so. Vectors are (..., n) |",
+    "| `SparseMatrix` | a sparse matrix of SciPy, CuPy or PyTorch, or one that `ms.sparse.matrix` made |",
+    "| `backend` | None: where the arrays are. `cpu`, `cuda`; `emulated` runs the CUDA kernel on the CPU, for tests; "
+    "`reference` computes with the array library |",
+)  # fmt: skip
 
 
 def groups() -> list[Group]:
@@ -86,7 +105,8 @@ def pages() -> dict[str, str]:
 def page(group: Group) -> str:
     module = import_module(group.module)
     head = markdown(module) if group.module != "mansard" and not group.names else ""
-    parts = [f"# {group.title}", head]
+    bad = f"**Bad input**: {group.bad_input}" if group.bad_input else ""
+    parts = [f"# {group.title}", head, bad]
     for name, thing in group.members():
         parts += [f"## {name} {{ #{name.lower()} }}", described(f"{group.spelled}.{name}", thing), costs(name, group)]
         if inspect.isclass(thing):
@@ -103,7 +123,8 @@ def members(thing: type) -> list[str]:
     found = []
     for name, member in inspect.getmembers(thing):
         text = inspect.getdoc(member) or ""
-        if name.startswith("_") or name not in _own(thing) or not text or text.startswith("Alias for field number"):
+        is_described = callable(member) or isinstance(member, property)  # a default's docstring is that of its type
+        if name.startswith("_") or name not in _own(thing) or not text or not is_described:
             continue
         call = signature(name, member) if callable(member) else name
         text = textwrap.indent(markdown(member), "    ").lstrip()
@@ -120,12 +141,14 @@ def costs(name: str, group: Group) -> str:
     operation = registry.OPERATIONS.get(name)
     if operation is None or operation.home != group.module:
         return ""
-    rows = list(filter(None, (_cost(operation, asked) for asked in _asked(operation))))
-    if not rows:
+    found = [(asked, _works(operation, asked)) for asked in _asked(operation)]
+    if not all(works for _, works in found):
         return ""
-    head = f"**Cost** in float64, the least that a call must move and compute ({escaped(operation.text)}):"
-    table = ["| size | bytes | flops |", "|---|---|---|", *rows]
-    return f"{head}\n\n" + "\n".join(table)
+    names = Counter(name for name, _ in found[0][1])
+    steps = ", ".join(f"{name} ({count} times)" if count > 1 else name for name, count in names.items())
+    what = "the least that a call must move and compute" if len(found[0][1]) == 1 else f"the sum of its steps {steps}"
+    table = ["| size | bytes | flops |", "|---|---|---|", *(_cost(asked, works) for asked, works in found)]
+    return f"**Cost** in float64, {what} ({escaped(operation.text.partition(';')[0])}):\n\n" + "\n".join(table)
 
 
 def _asked(operation: registry.PublicOperation) -> Iterator[Asked]:
@@ -139,23 +162,26 @@ def _asked(operation: registry.PublicOperation) -> Iterator[Asked]:
         yield Asked(operation.name, **taken)
 
 
-def _cost(operation: registry.PublicOperation, asked: Asked) -> str | None:
-    """A row of the table, or None where the operation is made of others whose sum says little."""
-    if operation.problem is None or "sparse" in operation.home or operation.name == "matrix_powers":
-        return None
-    (_, problem), *_ = operation.problems_for(asked)
-    work = family_of(problem.operation).work.work(problem)
+def _works(operation: registry.PublicOperation, asked: Asked) -> list[tuple[str, Work]]:
+    """Names and work of the operation, or of each of its steps; none for products with sparse matrices."""
+    if "sparse" in operation.home or operation.name == "matrix_powers":
+        return []
+    return [(name, family_of(problem.operation).work.work(problem)) for name, problem in operation.problems_for(asked)]
+
+
+def _cost(asked: Asked, works: list[tuple[str, Work]]) -> str:
+    """A row of the table."""
     given = {size: getattr(asked, size) for size in ("m", "n", "k", "batch") if getattr(asked, size) is not None}
     label = ", ".join(f"{size.upper() if size != 'batch' else 'batch'} = {number:,}" for size, number in given.items())
-    return f"| {label} | {units.volume(work.bytes)} | {work.flops:.3g} |"
+    moved, computed = (sum(getattr(work, field) for _, work in works) for field in ("bytes", "flops"))
+    return f"| {label} | {units.volume(moved)} | {units.quantity(computed, 'flop')} |"
 
 
 def _index() -> str:
     """Every function with the first line of its docstring."""
     lines = ["# Reference", "",
-             "Every public function, from its docstring: shapes, options, bad input, an example that the tests run,",
-             "and the least bytes and flops of a call. Arguments are checked before anything is written; an error",
-             "names the argument and the remedy.", ""]  # fmt: skip
+             "Every public function, from its docstring: the formula, shapes, options, bad input, an example that the",
+             "tests run, and the bytes and flops of a call.", "", *_TYPES, ""]  # fmt: skip
     for group in groups():
         lines += [f"## [{group.title}]({group.file}.md)", "", "| name | what it does |", "|---|---|"]
         for name, thing in group.members():

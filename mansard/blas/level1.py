@@ -12,7 +12,7 @@ from .products import gemm
 
 
 def dot(x: Matrices, y: Matrices, *, conj: bool = False, backend: str | None = None) -> Matrices:
-    """x^T y, with `conj` x^H y, for every pair of vectors of a batch.
+    """Inner products x^T y, with `conj` x^H y, of every pair of vectors of a batch.
 
     Parameters
     ----------
@@ -30,6 +30,11 @@ def dot(x: Matrices, y: Matrices, *, conj: bool = False, backend: str | None = N
     >>> ms.blas.dot(np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([1.0, 1.0]))
     array([3., 7.])
     """
+    if not stacks.is_list(x) and not stacks.is_list(y):
+        lengths = [_described(one, name).shape[-1:] for one, name in ((x, "x"), (y, "y"))]
+        if lengths[0] != lengths[1]:
+            (of_x,), (of_y,) = lengths
+            raise ValueError(f"x has vectors of {of_x} entries and y of {of_y}: both need the same number")
     columns = [one[:, None] for one in x] if stacks.is_list(x) else _described(x, "x")[..., None]
     found = apply(columns, y, None, 1.0, 0.0, backend, form_of("C" if conj else "T"))
     if not stacks.is_list(found):
@@ -48,7 +53,7 @@ def ger(
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
-    """alpha x y^T + beta out, with `conj` alpha x y^H + beta out, for every pair of vectors of a batch.
+    """Outer products alpha x y^T + beta out, with `conj` alpha x y^H + beta out, of every pair of vectors of a batch.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ def trsm(
     invert_diagonal: bool = False,
     backend: str | None = None,
 ) -> Matrices:
-    """X with op(a) X = alpha b (`side` = "R": X op(a) = alpha b), for every triangular matrix of a batch.
+    """Solve op(a) X = alpha b (`side` = "R": X op(a) = alpha b) for every triangular matrix of a batch.
 
     Parameters
     ----------
@@ -72,7 +72,10 @@ def trsv(
     check: bool = False,
     backend: str | None = None,
 ) -> Matrices:
-    """`trsm` for vectors: x is (..., n), a list of vectors, or a `Ragged` of single columns; `out` may be x.
+    """Solve op(a) y = x for vectors x (..., n) and triangular matrices a (..., n, n) of a batch.
+
+    x may also be a list of vectors or a `Ragged` of single columns; `out` may be x. Options are those of `trsm`: of a
+    singular matrix the solution is inf or NaN unless `check` is set.
 
     Examples
     --------
@@ -105,7 +108,7 @@ def trmm(
 ) -> Matrices:
     """alpha op(a) b (`side` = "R": alpha b op(a)) for every triangular matrix of a batch; options as for `trsm`.
 
-    `out` may be b, as there. What is not referenced is never read: the other triangle, and the diagonal with diag="U".
+    `out` may be b. The other triangle is never read, and with diag="U" neither is the diagonal.
 
     Examples
     --------

@@ -1,7 +1,8 @@
 """NumPy's and SciPy's names and conventions on matrices, stacks (..., rows, columns), lists and ragged batches.
 
-Every function of which a matrix can be too bad has a twin in `_ex`, which returns LAPACK's `info` per matrix instead of
-raising, and does not wait for a GPU.
+Functions that can fail on a matrix (singular, indefinite, not finite) raise LinAlgError, which names the matrix. Each
+has a variant with the suffix `_ex` that returns LAPACK's `info`, one number per matrix, instead of raising. On a GPU
+the variant does not wait for the result.
 """
 
 from __future__ import annotations

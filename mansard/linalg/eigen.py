@@ -34,7 +34,7 @@ class EigvalshExResult(NamedTuple):
 
 
 class TridiagonalResult(NamedTuple):
-    """Q, and the diagonal and the entries beside it of T, with a = Q T Q^H."""
+    """Q, the diagonal d and the subdiagonal e of T, with a = Q T Q^H."""
 
     Q: Matrices
     d: Matrices
@@ -74,11 +74,11 @@ def eigh(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | N
 
 
 def eigh_ex(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EighExResult:
-    """Eigenvalues, eigenvectors, and LAPACK's `info` of every matrix instead of an exception; arguments as for `eigh`.
+    """Compute what `eigh` does, and return LAPACK's `info` of every matrix instead of raising.
 
     `info` (int32, of the leading dimensions) is 0, the number of off-diagonal entries that did not converge, or n + 1
-    if the matrix has entries that are not finite; results of such a matrix are NaN. Nothing waits for a GPU where our
-    kernels answer.
+    if the matrix has entries that are not finite; results of such a matrix are NaN. The call does not wait for a GPU
+    where Mansard's kernels answer.
 
     Examples
     --------
@@ -105,7 +105,7 @@ def eigvalsh(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str
 
 
 def eigvalsh_ex(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | None = None) -> EigvalshExResult:
-    """Eigenvalues, and `info` of every matrix, as `eigh_ex` gives it, instead of an exception.
+    """Compute what `eigvalsh` does, and return `info` of every matrix, as `eigh_ex` does, instead of raising.
 
     Examples
     --------
@@ -117,7 +117,7 @@ def eigvalsh_ex(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: 
 
 
 def tridiagonalize(a: Matrices, UPLO: str = "L", *, compute_q: bool = True, backend: str | None = None) -> Matrices:
-    """Q T Q^H with real tridiagonal T for every Hermitian matrix of a batch, by Householder's reflections.
+    """Reduce every Hermitian matrix of a batch to a real tridiagonal T: a = Q T Q^H, by Householder reflections.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def lu_factor(
     out: Matrices = None,
     backend: str | None = None,
 ) -> tuple[Matrices, Matrices]:
-    """L, U and exchanges of rows for every matrix of a batch, as `scipy.linalg.lu_factor`.
+    """Factor every matrix of a batch as a = P L U with partial pivoting, as `scipy.linalg.lu_factor`.
 
     Parameters
     ----------
@@ -89,7 +89,7 @@ def lu_factor(
 def lu_factor_ex(
     a: Matrices, *, pivot: bool = True, out: Matrices = None, backend: str | None = None
 ) -> tuple[Matrices, Matrices, Matrices]:  # fmt: skip
-    """Factors, pivots, and LAPACK's `info` of every matrix instead of a warning.
+    """Factor as `lu_factor` does, and return LAPACK's `info` of every matrix instead of warning.
 
     `info` (int32, of the leading dimensions) is 0, or the number, counted from one, of the first diagonal entry of U
     that is exactly zero. Nothing waits for a GPU.
@@ -126,7 +126,9 @@ def lu_solve(
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
-    """x with a x = b from the factors of a, as `scipy.linalg.lu_solve`, for every matrix of a batch.
+    """Solve a x = b from the factors of a, as `scipy.linalg.lu_solve`, for every matrix of a batch.
+
+    A singular factor gives inf or NaN in the solutions of its own systems only.
 
     Parameters
     ----------
@@ -176,7 +178,8 @@ def lu_solve(
 def det(a: Matrices, *, backend: str | None = None) -> Matrices:
     """Determinants, as `numpy.linalg.det`: an array of the leading dimensions of a, one number for one matrix.
 
-    Lists and Ragged give one array. Determinants of many rows overflow easily: see `slogdet`.
+    `a` is an array (..., n, n), a list of matrices or a Ragged; the last two give a one-dimensional array. A singular
+    matrix has determinant 0. Determinants of large matrices overflow easily: see `slogdet`.
 
     Examples
     --------
@@ -189,6 +192,8 @@ def det(a: Matrices, *, backend: str | None = None) -> Matrices:
 
 def slogdet(a: Matrices, *, backend: str | None = None) -> SlogdetResult:
     """Signs (phases) and logarithms of the absolute values of determinants, as `numpy.linalg.slogdet`.
+
+    `a` is as for `det`. A singular matrix has sign 0 and logarithm -inf.
 
     Examples
     --------

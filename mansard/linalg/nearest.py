@@ -25,7 +25,7 @@ class ProcrustesResult(NamedTuple):
 
 
 def polar(a: Matrices, side: str = "right", *, backend: str | None = None) -> PolarResult:
-    """a = u p of every matrix of a batch, with u^H u = 1 and p positive semi-definite, as `scipy.linalg.polar`.
+    """Polar decomposition a = u p of every matrix of a batch, as `scipy.linalg.polar`: u^H u = 1, p semi-definite.
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def polar(a: Matrices, side: str = "right", *, backend: str | None = None) -> Po
 
 
 def procrustes(a: Matrices, b: Matrices, *, backend: str | None = None) -> ProcrustesResult:
-    """The orthogonal R with the least |a R - b|, as `scipy.linalg.orthogonal_procrustes`, for every pair of a batch.
+    """Orthogonal R that minimises |a R - b|, as `scipy.linalg.orthogonal_procrustes`, for every pair of a batch.
 
     Parameters
     ----------

@@ -23,7 +23,9 @@ def norm(
     *,
     backend: str | None = None,
 ) -> Matrices:
-    """Norms of vectors and matrices, as `numpy.linalg.norm`.
+    """Norms of vectors and matrices, as `numpy.linalg.norm`; NaN where entries are NaN.
+
+    Sums of absolute values or squares read x once. `nuc`, 2 and -2 of matrices cost what `svdvals` costs.
 
     Parameters
     ----------
@@ -90,7 +92,7 @@ def matrix_rank(
     rtol: float | Array | None = None,
     backend: str | None = None,
 ) -> Matrices:
-    """Numbers of singular values that are not negligible, as `numpy.linalg.matrix_rank`.
+    """Rank of every matrix of a batch, as `numpy.linalg.matrix_rank`: singular values above a threshold are counted.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class LstsqResult(NamedTuple):
 
 
 def qr(a: Matrices, mode: str = "reduced", *, backend: str | None = None) -> Matrices:
-    """Q R of every matrix of a batch by Householder's reflections, as `numpy.linalg.qr`.
+    """Factor every matrix of a batch as a = Q R by Householder reflections, as `numpy.linalg.qr`.
 
     Parameters
     ----------
@@ -56,7 +56,8 @@ def qr(a: Matrices, mode: str = "reduced", *, backend: str | None = None) -> Mat
 
     Returns
     -------
-    QRResult(Q, R), R, or (h, tau), arrays of the same kind on the same device. Nothing waits for a GPU.
+    QRResult(Q, R), R, or (h, tau), arrays of the same kind on the same device. The call does not wait for a GPU.
+    Matrices with NaN give NaN.
 
     Examples
     --------
@@ -108,7 +109,7 @@ def _shape(task: Task, part: str) -> Any:
 def lstsq(
     a: Matrices, b: Matrices, rcond: float | None = None, *, driver: str = "svd", backend: str | None = None
 ) -> LstsqResult:  # fmt: skip
-    """x with the least |b - a x|, as `numpy.linalg.lstsq`, for every matrix of a batch.
+    """Least squares: x that minimises |b - a x|, as `numpy.linalg.lstsq`, for every matrix of a batch.
 
     Parameters
     ----------

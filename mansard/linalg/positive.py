@@ -23,7 +23,7 @@ _FACTORS = {upper: Task("cholesky", upper=upper) for upper in (True, False)}
 
 
 def cholesky(a: Matrices, /, *, upper: bool = False, out: Matrices = None, backend: str | None = None) -> Matrices:
-    """L with a = L L^H for every matrix of a batch, as `numpy.linalg.cholesky`; the other triangle is zero.
+    """Factor every Hermitian positive definite matrix of a batch as a = L L^H, as `numpy.linalg.cholesky`.
 
     Parameters
     ----------
@@ -62,10 +62,10 @@ def cholesky_ex(
     out: Matrices = None,
     backend: str | None = None,
 ) -> tuple[Matrices, Matrices]:
-    """The factors, and LAPACK's `info` of every matrix instead of an exception.
+    """Factor as `cholesky` does, and return LAPACK's `info` of every matrix instead of raising.
 
     `info` (int32, of the leading dimensions) is 0, or the order of the first leading minor that is not positive
-    definite; what stands in the factor of such a matrix is not defined. Nothing waits for a GPU.
+    definite; the factor of such a matrix is not defined. The call does not wait for a GPU.
 
     Examples
     --------
@@ -105,7 +105,9 @@ def cho_solve(
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
-    """x with a x = b from the Cholesky factor of a, as `scipy.linalg.cho_solve`, for every matrix of a batch.
+    """Solve a x = b from the Cholesky factor of a, as `scipy.linalg.cho_solve`, for every matrix of a batch.
+
+    A factor with a zero on its diagonal gives inf or NaN in the solutions of its own systems only.
 
     Parameters
     ----------

@@ -24,9 +24,9 @@ def ormqr(
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
-    """Q c, Q^H c, c Q or c Q^H from the reflectors of `qr(a, mode="raw")`, for every matrix of a batch.
+    """Multiply by Q of `qr(a, mode="raw")` without forming it: Q c, Q^H c, c Q or c Q^H, for every matrix of a batch.
 
-    Q (m x m) is not formed: a product with k columns takes 4 m n k flops instead of forming Q first.
+    A product with k columns takes 4 m n k flops; forming Q (m x m) first would take more.
 
     Parameters
     ----------
@@ -149,7 +149,9 @@ def laswp(
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
-    """The rows of a, exchanged by the pivots of `lu_factor`, for every matrix of a batch: P^T a with a = P L U.
+    """Exchange the rows of a by the pivots of `lu_factor`, for every matrix of a batch: P^T a with a = P L U.
+
+    Pivots of NumPy that name no row of a raise ValueError.
 
     Parameters
     ----------

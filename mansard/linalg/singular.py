@@ -36,7 +36,7 @@ class SvdvalsExResult(NamedTuple):
 
 
 class BidiagonalResult(NamedTuple):
-    """U, the diagonal and the entries beside it of B, and Vh, with a = U B Vh."""
+    """U, the diagonal d and the other diagonal e of B, and Vh, with a = U B Vh."""
 
     U: Matrices
     d: Matrices
@@ -48,7 +48,7 @@ def svd(
     a: Matrices, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *, driver: str = "auto",
     backend: str | None = None,
 ) -> Matrices:  # fmt: skip
-    """U diag(s) Vh of every matrix of a batch, as `numpy.linalg.svd`.
+    """Singular value decomposition a = U diag(s) Vh of every matrix of a batch, as `numpy.linalg.svd`.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ def svd_ex(
     driver: str = "auto",
     backend: str | None = None,
 ) -> SVDExResult:
-    """U, S, Vh, and `info` of every matrix, as `eigh_ex` gives it, instead of an exception; arguments as for `svd`.
+    """Compute what `svd` does, and return `info` of every matrix, as `eigh_ex` does, instead of raising.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def svdvals(x: Matrices, /, *, driver: str = "auto", backend: str | None = None)
 def svdvals_ex(
     x: Matrices, /, *, hermitian: bool = False, driver: str = "auto", backend: str | None = None
 ) -> SvdvalsExResult:  # fmt: skip
-    """Singular values, and `info` of every matrix, as `eigh_ex` gives it, instead of an exception.
+    """Compute what `svdvals` does, and return `info` of every matrix, as `eigh_ex` does, instead of raising.
 
     Examples
     --------
@@ -134,7 +134,7 @@ def svdvals_ex(
 
 
 def bidiagonalize(a: Matrices, *, compute_uv: bool = True, backend: str | None = None) -> Matrices:
-    """U B Vh with real bidiagonal B for every matrix of a batch, by Householder's reflections.
+    """Reduce every matrix of a batch to a real bidiagonal B: a = U B Vh, by Householder reflections.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def pinv(
     rtol: float | Array | None = None,
     backend: str | None = None,
 ) -> Matrices:
-    """The Moore-Penrose inverse of every matrix of a batch, as `numpy.linalg.pinv`.
+    """Moore-Penrose inverse of every matrix of a batch, as `numpy.linalg.pinv`; LinAlgError as for `svd`.
 
     Parameters
     ----------

@@ -34,7 +34,7 @@ def solve(
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
-    """x with a x = b, as `numpy.linalg.solve`, for every matrix of a batch.
+    """Solve a x = b, as `numpy.linalg.solve`, for every matrix of a batch.
 
     Parameters
     ----------
@@ -81,11 +81,12 @@ def solve_ex(
     out: Matrices = None,
     backend: str | None = None,
 ) -> tuple[Matrices, Matrices]:
-    """Solutions, and LAPACK's `info` of every matrix instead of an exception.
+    """Solve a x = b as `solve` does, and return LAPACK's `info` of every matrix instead of raising.
 
     `info` (int32, of the leading dimensions) is 0, or the number, counted from one, of the first pivot that is exactly
     zero (`pos`: the order of the first minor that is not positive definite); the solutions of such a matrix are not
-    defined, those of its neighbours are what they should be. Nothing waits for a GPU, except with `refine`.
+    defined, those of its neighbours are correct. The call does not wait for a GPU, except with `refine`. Arguments are
+    those of `solve`.
 
     Examples
     --------
@@ -127,10 +128,11 @@ def refuse_singular(info: Any) -> None:
 
 
 def inv(a: Matrices, *, pivot: bool = True, out: Matrices = None, backend: str | None = None) -> Matrices:
-    """The inverse of every matrix of a batch, as `numpy.linalg.inv`; arguments and exceptions as for `solve`.
+    """Invert every matrix of a batch, as `numpy.linalg.inv`: X with a X = I.
 
-    Of ill-conditioned matrices A X - I may be larger than X A - I, as with LAPACK's `getri`; where it must not,
-    `solve` for the unit matrix.
+    `a`, `pivot`, `out` (which may be a itself) and exceptions are as for `solve`; the result has the shape of a. For
+    ill-conditioned matrices a X - I may be larger than X a - I, as with LAPACK's `getri`. If that matters, call `solve`
+    with the unit matrix as b.
 
     Examples
     --------
@@ -154,7 +156,9 @@ def inv_ex(
     out: Matrices = None,
     backend: str | None = None,
 ) -> tuple[Matrices, Matrices]:
-    """Inverses, and LAPACK's `info` of every matrix, as `solve_ex` gives it, instead of an exception.
+    """Invert every matrix as `inv` does, and return LAPACK's `info` of every matrix instead of raising.
+
+    `info` is that of `solve_ex`: 0, or the number, counted from one, of the first pivot that is exactly zero.
 
     Examples
     --------

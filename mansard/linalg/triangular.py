@@ -20,7 +20,7 @@ def solve_triangular(
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
-    """x with a x = b for triangular a, as `scipy.linalg.solve_triangular`, for every matrix of a batch.
+    """Solve a x = b for triangular a, as `scipy.linalg.solve_triangular`, for every matrix of a batch.
 
     Parameters
     ----------

@@ -17,7 +17,10 @@ from .registry import PublicOperation
 def plan(
     operation: str, A: Matrices, B: Matrices = None, *, out: Matrices = None, backend: str | None = None, **options: Any
 ) -> Plan:  # fmt: skip
-    """A held call: `plan("gram", A, B)` chooses and compiles now; `plan(A, B)` runs, `.explain()` says what and why.
+    """Choose and compile a call now, run it later: `plan = ms.plan("gram", A, B)`, then `plan(A, B)`.
+
+    `plan.explain()` says which kernel was chosen, why, and the least time that this device allows; `plan.source()`
+    shows the generated text, `plan.log()` what the compiler reported.
 
     Operations have the names that users call, of `ms`, `ms.linalg` and `ms.blas`, with the operands and options of the
     call: `plan("solve", A, b, assume_a="pos")`, `plan("lu_solve", (lu, piv), b)`. `plan("matvec", A, x)` is a product
@@ -25,9 +28,21 @@ def plan(
     `tsmm`, `tsm2r` and `lu` (with `want`) name a kernel family itself. Factorizations and `solve` take ragged batches,
     too: `.explain()` then has a line for each class of sizes, and their kernels compile with the first call.
 
-    Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here.
+    Later arrays must have the same shapes, strides, dtype, alignment and device as the ones given here; others raise
+    ValueError.
 
-    A plan can be pickled, for another process say, which makes it again: it chooses and compiles for its own device.
+    A plan can be pickled. The process that loads it plans again, for its own device.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> V = np.ones((1000, 2))
+    >>> plan = ms.plan("gram", V)
+    >>> plan(V)
+    array([[1000., 1000.],
+           [1000., 1000.]])
+    >>> "limit" in plan.explain()
+    True
     """
     found = _named(operation)
     _check(found, B, options)

@@ -17,17 +17,18 @@ from .recipes import realigned
 
 
 class Ragged:
-    """A batch of matrices that differ in size: one buffer, and for each matrix its rows, its columns and its offset.
+    """A batch of matrices that differ in size: one buffer, and for each matrix its rows, columns and offset.
 
     Parameters
     ----------
     buffer : one-dimensional array without gaps (NumPy, CuPy or PyTorch); it is not copied
     rows, columns : one integer per matrix, or one for all; NumPy arrays, sequences, or arrays on the buffer's GPU
-    offsets : where the matrices begin, in elements; None: one after the other without gaps
+    offsets : where the matrices begin, in elements; None: one after the other without gaps. A matrix that would end
+        beyond the buffer raises ValueError
 
-    Each matrix lies row after row. Sizes that are given on the host are fixed from then on. Sizes that exist only on a
-    GPU are read there by every call and nothing waits for them, until the host is asked for a shape: `r.shapes`, `r[i]`
-    and a product without `out` fetch them once, and fix them.
+    Each matrix is stored row by row. Sizes given on the host are fixed. Sizes given on a GPU are read there by every
+    call, without waiting for them; `r.shapes`, `r[i]` and a product without `out` need them on the host, copy them
+    once, and fix them. Making a Ragged moves no data.
 
     Examples
     --------
@@ -101,7 +102,7 @@ class Ragged:
 
     @classmethod
     def from_list(cls, matrices: Sequence[Array]) -> Ragged:
-        """Copies of matrices of one dtype, library and device; each begins at a multiple of 32 bytes."""
+        """Copy matrices of one dtype, library and device into a new buffer; each begins at a multiple of 32 bytes."""
         if not len(matrices):
             raise ValueError("an empty list says nothing about the dtype: use Ragged.empty([], [], dtype)")
         kind = stacks.kind_of(list(matrices), "matrices")
@@ -124,7 +125,7 @@ class Ragged:
     def empty(
         cls, rows: Sequence[int] | Array, columns: Sequence[int] | Array, dtype: str = "float64", like: Array = None
     ) -> Ragged:
-        """Matrices of these sizes, of any content: beside `like` (an array, whose dtype they take) or in NumPy."""
+        """Allocate matrices of these sizes, uninitialised: with library, device and dtype of `like`, else in NumPy."""
         like = np.empty(0, dtype) if like is None else like
         kind = arrays.kind_of(like, "like")
         if kind.immutable:
@@ -136,20 +137,20 @@ class Ragged:
     def zeros(
         cls, rows: Sequence[int] | Array, columns: Sequence[int] | Array, dtype: str = "float64", like: Array = None
     ) -> Ragged:
-        """The same, filled with zeros."""
+        """Allocate matrices of these sizes, filled with zeros; arguments as for `empty`."""
         made = cls.empty(rows, columns, dtype, like)
         made.buffer[...] = 0
         return made
 
     @classmethod
     def empty_like(cls, other: Ragged) -> Ragged:
-        """A buffer of its own for matrices of the same sizes at the same places."""
+        """Allocate a buffer for matrices of the same sizes at the same offsets."""
         buffer = other._kind.empty((1, len(other.buffer)), other._view.dtype, other.buffer).reshape(-1)
         return cls._of(other._kind, buffer, other.layout)
 
     @property
     def dtype(self) -> Any:
-        """Of the elements, as the array library names it."""
+        """dtype of the elements, as the array library names it."""
         return self.buffer.dtype
 
     @property

@@ -16,10 +16,18 @@ CURRENT: ContextVar[Options] = ContextVar("mansard_pins", default={})  # noqa: B
 
 @contextmanager
 def pin(**parameters: Any) -> Iterator[None]:
-    """Fix parameters of the configuration for the calls inside; names are those of `plan.explain()`.
+    """Fix parameters of the kernel for the calls inside the block; names are those that `plan.explain()` prints.
 
-    Pins nest and end with the block. A combination that no kernel allows raises `IllegalConfig` with the reason. Values
-    are integers, flags and names; each is checked against what its parameter declares before a kernel is written.
+    Pins nest and end with the block. Values are integers, flags and names; each is checked against what its parameter
+    declares. A combination that no kernel allows raises `IllegalConfig` (a ValueError) with the reason.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> V = np.ones((100_000, 8))
+    >>> with ms.pin(ROWS=256):
+    ...     print(ms.plan("gram", V).choice.origin)
+    pinned
     """
     for name, value in parameters.items():
         if not isinstance(value, str | Integral):  # a flag is an integer, too

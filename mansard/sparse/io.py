@@ -1,17 +1,16 @@
 """Matrix Market files, plain and gzipped, through SciPy's reader and writer.
 
-A broken file raises ValueError with its name and the line. A file is written beside its name first, so that none is
-ever left half done.
+A broken file raises ValueError with its name and the line. A file is written under a temporary name and renamed at the
+end, so that an interrupted write leaves the old file as it was.
 
-Files may come from anywhere, so that what their header promises is compared with what they can hold before memory is
-allocated for it: every entry takes at least 2 bytes of text, or more as its kind says. The size of a file is that of
-its text. Of a packed file the text is read as a stream and may have 100 times the packed size, or 8 MiB: matrices reach
-5 to 20 times. Beyond, the file is refused.
+Files may come from anywhere. What a header promises is therefore compared with the size of the file before memory is
+allocated; a file is refused if one of these holds:
 
-It is also refused if its entries would take more memory than 16 MiB and 4 times the text (`_taken`: 28 bytes each of a
-usual file, twice as many where a symmetry fills up the other half), or pointers to its rows (8 bytes each) more than
-64 MiB and 4 times the text. Usual files take once to 3 times their text. Refused are millions of lines like "2 1", and
-millions of entries of a nearly full matrix with one digit each.
+* its text is more than 100 times as large as the packed file, and more than 8 MiB (matrices reach 5 to 20 times);
+* its entries would take more than 16 MiB and 4 times the text (28 bytes each, twice that with a symmetry to fill in);
+* pointers to its rows (8 bytes each) would take more than 64 MiB and 4 times the text.
+
+Usual files take 1 to 3 times their text. Refused are, for example, millions of lines like "2 1".
 """
 
 from __future__ import annotations
@@ -45,11 +44,21 @@ BROKEN = (ValueError, TypeError, OverflowError, EOFError, IndexError, zlib.error
 
 
 def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
-    """The matrix of a Matrix Market file (.mtx, .mtx.gz) as scipy.sparse.csr_array.
+    """Read a Matrix Market file (.mtx, .mtx.gz) as a scipy.sparse.csr_array.
 
-    Symmetric, skew-symmetric and Hermitian files are filled up; patterns get ones; entries given twice are added.
-    `dtype` (float64, complex128 or int64, as the file says, unless given) is converted to at the end. What cannot be
-    a matrix of that size (see the module) raises ValueError.
+    The other triangle of symmetric, skew-symmetric and Hermitian files is filled in; entries of a pattern are ones;
+    entries given twice are added. Values are converted to `dtype`; without it they are float64, complex128 or int64,
+    as the file says. A broken file, and one that is refused (above), raises ValueError.
+
+    >>> import os, tempfile, mansard as ms
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "band.mtx.gz")
+    ...     ms.sparse.io.write(path, ms.sparse.matrices.band(3, 3))
+    ...     A = ms.sparse.io.read(path)
+    >>> A.toarray()
+    array([[ 2., -1.,  0.],
+           [-1.,  2., -1.],
+           [ 0., -1.,  2.]])
     """
     path = Path(path)
     try:
@@ -217,8 +226,15 @@ def write(
 ) -> None:
     """Write a sparse matrix so that reading it gives the same numbers bit by bit; gzipped if the name ends in .gz.
 
-    `symmetry` is general, symmetric, skew-symmetric or hermitian: found out unless given, and half the entries are
-    written. `pattern` writes no values. A matrix on a GPU is copied to the host.
+    `symmetry` is general, symmetric, skew-symmetric or hermitian. Without it the matrix is examined; of a symmetric
+    one half of the entries is written. `pattern` writes no values. A matrix on a GPU is copied to the host.
+
+    >>> import os, tempfile, mansard as ms
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "band.mtx")
+    ...     ms.sparse.io.write(path, ms.sparse.matrices.band(3, 3), comment="tridiagonal")
+    ...     print(open(path).read().splitlines()[0])
+    %%MatrixMarket matrix coordinate real symmetric
     """
     path = Path(path)
     A = sparse.coo_array(A.get() if hasattr(A, "get") and not sparse.issparse(A) else A)

@@ -12,14 +12,26 @@ from .matrices_grid import checked_shape, csr, grid, index_type, uniform
 
 
 def channel(shape: Sequence[int] = (500, 98, 98), *, dtype: Any = np.float64, xp: Any = np) -> Any:
-    """Every point of a grid with its 18 neighbours across faces and edges, not with itself; open boundaries. The
-    default shape has the rows and entries of channel-500x100x100-b050."""
+    """Adjacency of a grid: every point with its 18 neighbours across faces and edges, and zeros on the diagonal.
+
+    Boundaries are open. The default shape has the rows and entries of SuiteSparse's channel-500x100x100-b050.
+
+    >>> import mansard as ms
+    >>> A = ms.sparse.matrices.channel((3, 3, 3))
+    >>> A.shape, A.nnz, int(A.sum(axis=1).max())
+    ((27, 27), 252, 18)
+    """
     offsets = [step for step in product((-1, 0, 1), repeat=3) if 1 <= sum(map(abs, step)) <= 2]
     return grid(shape, offsets, np.ones(len(offsets)), dtype=dtype, xp=xp)
 
 
 def channel_entries(shape: Sequence[int]) -> int:
-    """Entries of `channel`: the box of 27 without its centre and its eight corners."""
+    """Number of entries of `channel(shape)`: a box of 27 points without its centre and its eight corners.
+
+    >>> import mansard as ms
+    >>> ms.sparse.matrices.channel_entries((3, 3, 3))
+    252
+    """
     box, corners, rows = 1, 8, 1
     for extent in checked_shape(shape):
         box, corners, rows = box * (3 * extent - 2), corners * (extent - 1), rows * extent
@@ -27,8 +39,15 @@ def channel_entries(shape: Sequence[int]) -> int:
 
 
 def delaunay(count: int, *, seed: int = 0, dtype: Any = np.float64, xp: Any = np) -> Any:
-    """Delaunay triangulation of `count` points uniform in the unit square, in random order: 6 entries a row on average.
-    Formed on the host."""
+    """Adjacency of a Delaunay triangulation of `count` random points in the unit square: 6 entries a row on average.
+
+    Points are in random order. The matrix is formed on the host.
+
+    >>> import mansard as ms
+    >>> A = ms.sparse.matrices.delaunay(100)
+    >>> A.shape, abs(A - A.T).sum() == 0
+    ((100, 100), np.True_)
+    """
     from scipy.spatial import Delaunay
 
     if count < 3:
@@ -43,8 +62,16 @@ def kronecker(
     scale: int, edge_factor: int = 16, *, seed: int = 0, dtype: Any = np.float64, xp: Any = np,
     probabilities: tuple[float, float, float] = (0.57, 0.19, 0.19),
 ) -> Any:  # fmt: skip
-    """A Kronecker (R-MAT) graph of 2^scale vertices and edge_factor * 2^scale edges drawn, both ways, each once,
-    without loops: a few rows hold most entries, and no order blocks it."""
+    """Adjacency of a Kronecker (R-MAT) graph of 2^scale vertices, from edge_factor * 2^scale random edges.
+
+    Edges are entered both ways and once; loops are dropped. A few rows hold most entries, and no reordering groups
+    them into levels or blocks.
+
+    >>> import mansard as ms
+    >>> A = ms.sparse.matrices.kronecker(6, edge_factor=4)
+    >>> A.shape, A.diagonal().any(), A.nnz <= 2 * 4 * 64
+    ((64, 64), np.False_, True)
+    """
     count, edges = 1 << scale, edge_factor << scale
     a, b, c = probabilities
     rows, columns = xp.zeros(edges, np.int64), xp.zeros(edges, np.int64)
@@ -58,8 +85,16 @@ def kronecker(
 
 
 def roads(side: int, *, keep: float = 0.75, seed: int = 0, dtype: Any = np.float64, xp: Any = np) -> Any:
-    """Something like a road network: of a side x side grid a share `keep` of the edges, each cut in three by two more
-    vertices; of that the largest connected part. About 2.25 entries a row. Formed on the host."""
+    """Adjacency of a synthetic road network: about 2.25 entries a row.
+
+    A share `keep` of the edges of a side x side grid stays; two more vertices cut each edge in three; the largest
+    connected part is returned. The matrix is formed on the host.
+
+    >>> import mansard as ms
+    >>> A = ms.sparse.matrices.roads(20)
+    >>> bool(2 < A.nnz / A.shape[0] < 2.5)
+    True
+    """
     from scipy.sparse import csgraph
 
     (side,) = checked_shape((side,))
@@ -81,7 +116,14 @@ def roads(side: int, *, keep: float = 0.75, seed: int = 0, dtype: Any = np.float
 
 
 def adjacency(xp: Any, rows: Any, columns: Any, count: int, dtype: Any) -> Any:
-    """Ones at every edge, both ways; each once, however often it is given."""
+    """The symmetric adjacency matrix of the edges (rows[i], columns[i]) of `count` vertices; repeated edges count once.
+
+    >>> import numpy as np, mansard as ms
+    >>> ms.sparse.matrices.adjacency(np, np.array([0, 1, 0]), np.array([1, 2, 1]), 3, float).toarray()
+    array([[0., 1., 0.],
+           [1., 0., 1.],
+           [0., 1., 0.]])
+    """
     low, high = xp.minimum(rows, columns), xp.maximum(rows, columns)
     edges = xp.unique(low.astype(np.int64) * count + high)
     low, high = edges // count, edges % count

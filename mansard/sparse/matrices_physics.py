@@ -20,6 +20,11 @@ def graphene(
     """Tight-binding model of a graphene ribbon with hops to third neighbours: 13 entries a row, open boundaries.
 
     Site (l, w) is row l * width + w; `disorder` adds a potential uniform in [-disorder, disorder].
+
+    >>> import mansard as ms
+    >>> H = ms.sparse.matrices.graphene(16, 16)
+    >>> H.shape, int((H.indptr[1:] - H.indptr[:-1]).max())
+    ((256, 256), 13)
     """
     even = {(0, 0): 3 * _T3, (1, 0): _T1, (-1, 0): _T1, (2, 0): _T2, (-2, 0): _T2}
     even |= dict.fromkeys([(1, 1), (-1, 1), (1, -1), (-1, -1)], _T2)
@@ -38,8 +43,15 @@ def anderson(
     shape: Sequence[int], *, disorder: float = 16.5, hop: float = 1.0, periodic: bool = False, seed: int = 0,
     dtype: Any = np.float64, xp: Any = np,
 ) -> Any:  # fmt: skip
-    """Anderson's model: hops -hop to the nearest neighbours of a grid (first axis adjacent in memory), on the diagonal
-    numbers uniform in [-disorder, disorder]."""
+    """Anderson's model of localisation: -hop between nearest neighbours of a grid, a random potential on the diagonal.
+
+    The potential is uniform in [-disorder, disorder].
+
+    >>> import mansard as ms
+    >>> A = ms.sparse.matrices.anderson((4, 4), disorder=2.0)
+    >>> A.shape, A[0, 1], bool(abs(A.diagonal()).max() <= 2)
+    ((16, 16), np.float64(-1.0), True)
+    """
     axes = len(shape)
     offsets = np.concatenate([np.zeros((1, axes), int), np.eye(axes, dtype=int), -np.eye(axes, dtype=int)])
     table = [0.0, *[-hop] * (2 * axes)]
@@ -56,6 +68,11 @@ def topological_insulator(
     The orbitals of a site are adjacent, then its first axis. With `mass` or `disorder` there is a diagonal of
     mass * G1 + V; without there is none. A real dtype takes the sum of real and imaginary part of every hop forward and
     its transpose backward: the same pattern, symmetric.
+
+    >>> import mansard as ms
+    >>> H = ms.sparse.matrices.topological_insulator((3, 3, 3), mass=1.0)
+    >>> H.shape, bool(abs(H - H.conj().T).max() == 0)
+    ((108, 108), True)
     """
     if len(shape) != 3:
         raise ValueError(f"shape {tuple(shape)}: the model has three dimensions")
@@ -89,8 +106,16 @@ def topological_insulator(
 def spin_chain(
     sites: int, up: int, *, coupling: float = 1.0, anisotropy: float = 1.0, dtype: Any = np.float64, xp: Any = np
 ) -> Any:
-    """Heisenberg's XXZ chain with `up` of `sites` spins up, open: (`coupling` / 2) flips of unequal neighbours, on the
-    diagonal anisotropy * coupling / 4 times equal less unequal neighbours."""
+    """Heisenberg's XXZ chain of `sites` spins, open ends, in the sector with `up` spins up.
+
+    Off the diagonal coupling / 2 exchanges two neighbours that differ. The diagonal is anisotropy * coupling / 4 times
+    the number of equal neighbours less that of different ones.
+
+    >>> import mansard as ms
+    >>> ms.sparse.matrices.spin_chain(2, 1).toarray()
+    array([[-0.25,  0.5 ],
+           [ 0.5 , -0.25]])
+    """
     if not 0 <= up <= sites <= 40:
         raise ValueError(f"sites={sites}, up={up}: 0 <= up <= sites <= 40")
     states = xp.asarray(_states(sites, up))
@@ -120,7 +145,12 @@ def _spin_rows(
 
 
 def graphene_entries(length: int, width: int) -> int:
-    """Entries of `graphene`."""
+    """Number of entries of `graphene(length, width)`.
+
+    >>> import mansard as ms
+    >>> ms.sparse.matrices.graphene_entries(8, 8) == ms.sparse.matrices.graphene(8, 8).nnz
+    True
+    """
     third = sum(
         max(0, width - 2) // 2 + (max(0, width - 2) % 2) * ((line + first) % 2 == parity)
         for line in range(length)
@@ -133,12 +163,23 @@ def graphene_entries(length: int, width: int) -> int:
 
 
 def topological_insulator_entries(shape: Sequence[int]) -> int:
-    """Entries of `topological_insulator` without a diagonal."""
+    """Number of entries of `topological_insulator(shape)` without a diagonal.
+
+    >>> import mansard as ms
+    >>> matrices = ms.sparse.matrices
+    >>> matrices.topological_insulator_entries((3, 3, 3)) == matrices.topological_insulator((3, 3, 3)).nnz
+    True
+    """
     return sum(16 * prod(shape) // extent * (extent - 1) for extent in shape)
 
 
 def spin_chain_entries(sites: int, up: int) -> int:
-    """Entries of `spin_chain`."""
+    """Number of entries of `spin_chain(sites, up)`.
+
+    >>> import mansard as ms
+    >>> ms.sparse.matrices.spin_chain_entries(8, 4) == ms.sparse.matrices.spin_chain(8, 4).nnz
+    True
+    """
     unequal = 2 * comb(sites - 2, up - 1) if 1 <= up <= sites - 1 else 0
     return comb(sites, up) + (sites - 1) * unequal
 

@@ -23,12 +23,27 @@ def tune(
 
     What is measured are the kernels behind the operation: `tune("matmul", A, B)` tunes the family that answers for
     these shapes, which the result names (`result.problem`). Every candidate is checked against the reference before it
-    is timed. Returns the tuning result, a list of them for an operation that is made of several; calls planned before
-    keep their kernel, new ones use the winner. Sparse matrices are tuned as by `ms.sparse.tune`.
+    is timed. Later calls use the winner; plans made before keep their kernel.
 
-    With `goal="energy"` the fastest candidates are measured again by joules per call, net of idle power, where the
-    device has an energy counter. Winners of both goals are remembered side by side; calls take those for energy where
-    the environment says `MANSARD_GOAL=energy`.
+    Parameters
+    ----------
+    operation, A, B : as for `ms.plan`; sparse matrices are tuned as by `ms.sparse.tune`
+    strategy : "top" measures the candidates that the model ranks first, "exhaustive" all of them
+    limit : candidates that are measured; seconds each, most of them for the compiler
+    goal : "time", or "energy": the fastest candidates are measured again by joules per call, net of idle power, where
+        the device has an energy counter. Winners of both goals are stored; calls use those for energy if the
+        environment has `MANSARD_GOAL=energy`
+    options : as for the operation
+
+    Returns
+    -------
+    The tuning result; a list of results for an operation that is made of several.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> V = np.ones((100_000, 16))
+    >>> print(ms.tune("gram", V, limit=8))  # doctest: +SKIP
     """
     if goal not in GOALS:
         raise ValueError(f"goal={goal!r} is not one of {', '.join(GOALS)}")

@@ -76,9 +76,23 @@ def _line(trial: Trial) -> str:
 
 
 def tune(A: Any, p: int | Iterable[int] | None = None, *, limit: int = 12, backend: str | None = None) -> Tuned:
-    """Measure formats of `A` (scipy's, CuPy's or PyTorch's), kernels of the best, and executions of p powers if asked.
+    """Measure storage formats of a sparse matrix, then kernels for the best one, and remember the winners.
 
-    What was found is remembered for this pattern on this device. `limit` is the number of kernels that are tried.
+    Later calls of `ms.sparse.matrix` and `ms.matrix_powers` with this pattern on this device use them. It takes seconds
+    to minutes.
+
+    Parameters
+    ----------
+    A : sparse matrix of SciPy, CuPy or PyTorch
+    p : numbers of powers for which ways to compute them are measured as well
+    limit : kernels that are tried
+    backend : as for `ms.matmul`
+
+    Examples
+    --------
+    >>> import mansard as ms
+    >>> A = ms.sparse.matrices.stencil(7, (40, 40, 40))
+    >>> print(ms.sparse.tune(A, 4))  # doctest: +SKIP
     """
     with findings.ignored():  # what is found is compared with static rules
         found = _tune(A, () if p is None else (p,) if isinstance(p, int) else tuple(p), limit, backend)

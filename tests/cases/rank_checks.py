@@ -360,7 +360,7 @@ def check_transports() -> None:
 
 def check_examples() -> None:
     """The examples of the docstrings, which hold for any number of ranks."""
-    for name in ("answers", "rows", "batch"):
+    for name in ("answers", "rows", "batch", "sparse.call", "sparse.powers"):
         module = import_module(f"mansard.distributed.{name}")
         failures, tried = doctest.testmod(module)
         assert tried >= 3 and failures == 0

@@ -40,6 +40,14 @@ def matrix(
     -------
     DistributedMatrix: `M @ x`, `M.T @ y` and `M.H @ y` take and give a rank's own part of a vector (n,) or of vectors
     side by side (n, k). `ms.sparse.linalg.gmres`, `cg` and `expm_multiply` take it, and `ms.distributed.matrix_powers`.
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> A = ms.distributed.matrix(ms.sparse.matrices.band(100, 3))
+    >>> y = A @ A.part(np.ones(100))  # this rank's rows of the product
+    >>> A.whole(y).sum() == 2
+    np.True_
     """
     comm = Communicator.of(comm)
     with comm.call("matrix"):

@@ -177,6 +177,15 @@ def matrix_powers(
     p, basis, columns, dtype : as for `ms.matrix_powers`
     exchanges : "one" exchanges ghost zones of depth p once, and computes rows of neighbours again; "each" exchanges the
         entries that rows read before every product; None takes the cheaper. `P.explain()` says which and why
+
+    Examples
+    --------
+    >>> import numpy as np, mansard as ms
+    >>> A = ms.distributed.matrix(ms.sparse.matrices.band(100, 3))
+    >>> P = ms.distributed.matrix_powers(A, 2)
+    >>> v = P(A.part(np.ones(100)))  # this rank's entries of [x, A x, A^2 x]
+    >>> v.shape[0], bool((v[2] == A @ v[1]).all())
+    (3, True)
     """
     if not isinstance(M, DistributedMatrix):
         raise TypeError(f"M is a {type(M).__name__}: make it with ms.distributed.matrix, or call ms.matrix_powers")

@@ -22,11 +22,16 @@ _WARP, _VECTOR_BYTES = 32, 64
 
 
 class Interleaved:
-    """A stack of equal matrices, entry (i, j) of `lanes` of them side by side: buffer[group, i, j, lane].
+    """A stack of matrices of one shape whose entries (i, j) lie side by side: buffer[group, i, j, lane].
 
-    Made by `interleave`; `deinterleave` is the way back. `ms.matmul`, and `gemm`, `syrk`, `herk`, `syr2k`, `her2k`,
-    `trmm` and `trsm` of `ms.blas` take it, products and triangles also with one ordinary matrix, and give it back. The
-    last group has places for matrices that do not exist.
+    `interleave` makes one, `deinterleave` converts it back. `ms.matmul`, and `gemm`, `syrk`, `herk`, `syr2k`, `her2k`,
+    `trmm` and `trsm` of `ms.blas` take and return it; in products and triangular systems the other operand may be one
+    ordinary matrix. The last group is padded: its surplus lanes hold no matrix.
+
+    >>> import numpy as np, mansard as ms
+    >>> x = ms.interleave(np.ones((3, 2, 2)))
+    >>> x.shape, x.lanes, x.buffer.shape
+    ((3, 2, 2), 8, (1, 2, 2, 8))
     """
 
     def __init__(self, buffer: Array, leading: tuple[int, ...]) -> None:
@@ -68,12 +73,12 @@ class Interleaved:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the stack: leading dimensions, rows, columns."""
+        """Shape of the stack: leading dimensions, rows, columns."""
         return (*self.leading, int(self._view.shape[1]), int(self._view.shape[2]))
 
     @property
     def dtype(self) -> Any:
-        """Of the elements, as the array library names it."""
+        """dtype of the elements, as the array library names it."""
         return self.buffer.dtype
 
     @property
@@ -107,10 +112,10 @@ def _restored(buffer: Array, leading: tuple[int, ...]) -> Interleaved:
 
 
 def interleave(a: Array, lanes: int | None = None) -> Interleaved:
-    """A copy of a stack (..., rows, columns) with the entries of `lanes` matrices side by side.
+    """Copy a stack (..., rows, columns) so that entry (i, j) of `lanes` matrices lies side by side.
 
-    Worth its while where many products (or other operations) follow: then every lane works on a matrix of its own,
-    whatever the size, and no lane is idle. `lanes` is a warp on GPUs and a cache line on CPUs, unless it is given.
+    The copy pays where several operations follow: every SIMD lane, or thread of a warp, then works on a matrix of its
+    own, and none is idle at any matrix size. `lanes` is 32 on GPUs and a cache line on CPUs unless given.
 
     Examples
     --------
@@ -166,7 +171,12 @@ def beside(like: Interleaved, sizes: tuple[int, int]) -> Interleaved:
 
 
 def deinterleave(x: Interleaved) -> Array:
-    """The stack (..., rows, columns) as an ordinary array."""
+    """Convert an `Interleaved` batch to an ordinary array (..., rows, columns); the entries are copied.
+
+    >>> import numpy as np, mansard as ms
+    >>> ms.deinterleave(ms.interleave(np.ones((3, 2, 2)))).shape
+    (3, 2, 2)
+    """
     if not isinstance(x, Interleaved):
         raise TypeError(f"x is a {type(x).__name__}: deinterleave takes what interleave makes")
     x._renew("x")

@@ -27,6 +27,7 @@ from .columns import column
 from .kernel import KernelRun, Quick, family_of, is_readable
 from .places import checked, deliver, indirect, overlaps
 from .quick import keep_quick, quick_key
+from .swaps import BEYOND
 from .task import NUMBERS, Found, Sizes, Task, copied, dtype_of, identity, stacked, zeros
 from .wide import MODES, qr_of_wide
 
@@ -216,7 +217,6 @@ def swapped(kind: Kind, backend: str | None, pivots: Array, place: Array, source
     return plan.kernel is not None
 
 
-BEYOND = "piv has entries that are no rows of lu: pass what lu_factor gave"
 SWAP = Task("lu", "swap")
 
 

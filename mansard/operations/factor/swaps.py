@@ -10,6 +10,7 @@ import numpy as np
 from ...arrays.types import Array, Kind
 from .task import copied
 
+BEYOND = "piv has entries that are no rows of lu: pass what lu_factor gave"
 _FEW = 16  # matrices: of more, an exchange of all of them is one operation on arrays
 Kernel = Callable[[Array, Array], bool]  # (pivots, place): whether a kernel carried them out, in place
 
@@ -19,6 +20,8 @@ def order_of(kind: Kind, pivots: Array, rows: int) -> Array:
     if kind.view(pivots, "piv").device[0] != "cpu":
         return order_by_pairs(kind, pivots, rows)
     host = np.asarray(pivots)
+    if host.size and not 0 <= host.min() <= host.max() < rows:
+        raise ValueError(BEYOND)
     if host.size <= _FEW * host.shape[-1]:
         return kind.upload(_orders_one_by_one(host, rows), pivots)
     lead, steps = host.shape[:-1], host.reshape(-1, host.shape[-1]).T  # an exchange of all matrices is one row here

@@ -18,8 +18,8 @@ from .. import stacks
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
 from ..warm import Run
-from .plan import BEYOND, SWAP, planned
-from .swaps import order_of, permuted
+from .plan import SWAP, planned
+from .swaps import BEYOND, order_of, permuted
 
 _READ = {"A": 0, "F": 1, "PIVOTS": 2}  # operands of an exchange, which moves rows of A to F; the others are absent
 _UNIT_LOWER, _UPPER = Triangle("left", "lower", "N", True), Triangle("left", "upper", "N")

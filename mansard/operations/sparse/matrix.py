@@ -41,17 +41,27 @@ def matrix(
     *,
     backend: str | None = None,
 ) -> Matrix:
-    """A sparse matrix of scipy's (any format), CuPy's or PyTorch's (CSR, COO), copied into `format`, where it lives.
+    """Store a sparse matrix for fast products: `A @ x` for vectors (n,) and blocks of vectors (n, k).
 
-    `csr` keeps rows one after the other, `ell` pads them to one length, `sell` pads chunks of C rows after sorting them
-    by length within windows of `sigma`; None takes `sell` where little is padded. `threads` lanes of a GPU share a row:
-    C is 32 / threads in `sell` (on CPUs what eight vectors hold, 32 at most). `index`: columns as int32, int64, or
-    (`sell`) delta16, 16-bit distances from a base; None takes the shortest that reaches. `values` may be narrower than
-    the matrix: float32 of a float64 one, say.
-    Rows are sorted, and duplicates summed.
+    Columns of a row are sorted, and duplicates summed. A product moves every stored value and column index once, the
+    vector once and the result once.
 
-    >>> import numpy as np, scipy.sparse
-    >>> A = matrix(scipy.sparse.diags_array([1.0, 2.0, 3.0]))
+    Parameters
+    ----------
+    A : sparse matrix of SciPy (any format), CuPy, or PyTorch (CSR, COO); copied on the device where it is. A dense
+        array raises TypeError, and indices beyond the shape ValueError
+    format : `csr`: rows one after the other; `ell`: rows padded to one length; `sell`: chunks of C rows padded to the
+        longest of the chunk. None takes `sell` where little is padded
+    C : rows of a chunk in `sell`; on GPUs 32 / threads, on CPUs what eight vectors hold, 32 at most, unless given
+    sigma : rows are sorted by length inside windows of sigma rows before they are divided into chunks
+    threads : lanes of a GPU that share a row
+    index : how columns are stored: int32, int64, or in `sell` delta16 (16-bit distances from a base); None takes the
+        shortest that can hold them
+    values : dtype of the stored values, which may be narrower than the matrix: float32 of a float64 one
+    backend : as for `ms.matmul`
+
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> A = ms.sparse.matrix(scipy.sparse.diags_array([1.0, 2.0, 3.0]))
     >>> A @ np.ones(3)
     array([1., 2., 3.])
     >>> A.format, A.shape, A.nnz

@@ -26,6 +26,9 @@ def matmul_gram(
 ) -> tuple[Array, Array]:
     """W = alpha V S + beta out and its Gram matrix W^H W.
 
+    One pass reads V and writes W where a kernel covers the shape; elsewhere `gram` reads W once more
+    (`ms.plan(...).explain()` says which). NaN and infinity propagate.
+
     Parameters
     ----------
     V : (K, M) array
@@ -65,7 +68,10 @@ def matmul_gram(
 
 
 def project(V: Array, W: Array, *, out: Array = None, backend: str | None = None) -> tuple[Array, Array]:
-    """W' = W - V (V^H W) and its Gram matrix W'^H W': what is left of W beside the orthonormal columns of V.
+    """W' = W - V (V^H W) and its Gram matrix W'^H W': the part of W that is orthogonal to the columns of V.
+
+    `gram(V, W)` is the first pass. The second one subtracts, and forms the Gram matrix of what it writes where a kernel
+    covers the shape. The columns of V must be orthonormal, which is not checked. NaN and infinity propagate.
 
     Parameters
     ----------

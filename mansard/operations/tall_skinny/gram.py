@@ -69,7 +69,8 @@ def gram(
 
     Notes
     -----
-    Moves K (M + N) elements and nothing else; for M = N below about 60 (float64, H200) that is the limit.
+    Reads K (M + N) elements once; for M = N below about 60 (float64, H200) the memory bandwidth is the limit. NaN and
+    infinity propagate; K = 0 gives zeros.
 
     On GPUs, float32 and complex64 products are summed in float64, or, from K = 4096 on where that is faster, formed as
     three TF32 products each (22 of float32's 24 bits) and summed in float32 chunk by chunk, then in float64: an error

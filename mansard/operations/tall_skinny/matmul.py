@@ -37,7 +37,7 @@ _PLAIN = Form()
 def matmul(
     A: Array, B: Array, *, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, backend: str | None = None
 ) -> Array:
-    """alpha A B + beta out, for operands of any shape.
+    """Multiply matrices of any shape: alpha A B + beta out.
 
     A tall matrix times a small one, a transposed tall one times a tall one (`matmul(V.T, W)`), batches of small
     matrices and, on GPUs, a large matrix times a skinny one are computed by kernels made for the shape; everything else

@@ -111,7 +111,7 @@ def orthogonalize(
     on_deficient: str = "raise",
     backend: str | None = None,
 ) -> tuple[Array, ...]:
-    """V = against H + Q R: an orthonormal basis Q of what is left of V beside the columns of `against`.
+    """V = against H + Q R: an orthonormal basis Q of the part of V that is orthogonal to the columns of `against`.
 
     Block Gram-Schmidt: V is projected, and projected again where little of a column was left or what was left is ill
     conditioned; then Cholesky QR. Q is orthonormal, and orthogonal to `against`, to working precision.

@@ -47,10 +47,10 @@ def cg(
 
     Returns
     -------
-    x, and 0 if it converged, else the number of iterations; with `report` also what was done
+    x, and 0 if it converged, else the number of iterations; with `report` also a Report
 
-    >>> import numpy as np, scipy.sparse
-    >>> x, info = cg(scipy.sparse.diags_array([1.0, 2.0, 4.0]), np.ones(3))
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> x, info = ms.sparse.linalg.cg(scipy.sparse.diags_array([1.0, 2.0, 4.0]), np.ones(3))
     >>> print(x.round(6), info)
     [1.   0.5  0.25] 0
     """

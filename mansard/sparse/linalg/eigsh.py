@@ -67,8 +67,8 @@ def eigsh(
     w, (k,), ascending, and v, (n, k), orthonormal. What did not converge raises scipy's ArpackNoConvergence, which has
     the eigenvalues and eigenvectors that did.
 
-    >>> import numpy as np, scipy.sparse
-    >>> w, v = eigsh(scipy.sparse.diags_array(np.arange(100.0)), k=3)
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> w, v = ms.sparse.linalg.eigsh(scipy.sparse.diags_array(np.arange(100.0)), k=3)
     >>> print(w.round(8))
     [97. 98. 99.]
     """

@@ -23,11 +23,11 @@ def expm_multiply(
     powers: Plan | None = None,
     report: bool = False,
 ) -> Any:
-    """exp(t A) b.
+    """exp(t A) b for a sparse A, by products with A alone.
 
-    Hermitian A with any t: time propagation (t = -1j * time), diffusion (t > 0, A negative semidefinite). The Chebyshev
-    series of exp on the interval of A's eigenvalues needs little more than abs(t) times half its length products, fewer
-    where exp decays. Other A: Taylor's series, in steps.
+    Hermitian A, any t: time propagation (t = -1j * time), diffusion (t > 0, A negative semidefinite). The Chebyshev
+    series of exp on an interval that holds A's eigenvalues takes a little more than abs(t) times half the interval's
+    length in products, fewer where exp decays. Other A: Taylor's series, in several steps.
 
     Parameters
     ----------
@@ -37,14 +37,24 @@ def expm_multiply(
     t : real or complex
     tol : error wanted, relative to norm(b) times the largest of abs(exp(t x)) on the interval (A Hermitian) or to the
         result's norm; the unit roundoff unless given
-    bounds : "gershgorin", "lanczos", or (low, high) that enclose the eigenvalues of a Hermitian A. "auto" takes the
-        rows' circles where A has rows at hand, else a few steps of Lanczos' method
-    hermitian : found out by products unless given
-    s : powers at a time
-    powers : powers(A, p, alphas, betas, gammas) makes what computes p products at a time (powers.py)
+    bounds : "gershgorin", "lanczos", or (low, high) that enclose the eigenvalues of a Hermitian A. "auto" takes
+        Gershgorin's circles where A has rows, else a few steps of Lanczos' method
+    hermitian : whether A is; tested by products unless given
+    s : products with A that are computed together
+    powers : a function powers(A, p, alphas, betas, gammas) that plans p products; None: `ms.matrix_powers`
     report : return (result, Report)
 
-    `Propagator` plans the same once for many b.
+    `Propagator` makes the interval, the series and the plans once for many b.
+
+    Returns
+    -------
+    An array like b; with `report` also a Report.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> ms.sparse.linalg.expm_multiply(scipy.sparse.diags_array([0.0, 1.0, 2.0]), np.ones(3), t=-1.0).round(6)
+    array([1.      , 0.367879, 0.135335])
     """
     space = space_of(A)
     with space.together():

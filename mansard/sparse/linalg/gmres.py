@@ -38,17 +38,17 @@ def gmres(
     powers: Plan | None = None,
     report: bool = False,
 ) -> tuple[Any, ...]:
-    """Solve A x = b, s products at a time.
+    """Solve A x = b by s-step GMRES: s products with A, then one block orthogonalization.
 
-    The shifts of the Newton basis are Ritz values: of one product, which is extra, of the first block, then of the
-    first cycle. Where plans for other shifts take time (distributed matrices, blocked powers, `powers`), the first
-    cycle makes single steps instead. Where rounding spoils a basis, which shows in a residual that was promised smaller
-    than it is, s is halved.
+    The shifts of the Newton basis are Ritz values: those of one extra product at first, then of the first block, then
+    of the first cycle. Where a plan for new shifts takes time (distributed matrices, blocked powers, `powers`), the
+    first cycle takes single steps instead. s is halved when the residual turns out larger than the basis predicted,
+    which means that rounding has spoilt the basis.
 
     Parameters
     ----------
     A : square matrix with `@`: of scipy.sparse, cupyx.scipy.sparse, dense, or a LinearOperator
-    b : right-hand side, (n,) or (n, 1); float32, float64, complex64 or complex128 decide with A what is computed in
+    b : right-hand side, (n,) or (n, 1); its dtype and that of A give the dtype of the computation
     x0, rtol, atol, restart, maxiter, callback, callback_type : as for scipy.sparse.linalg.gmres: the residual is to be
         at most max(rtol * norm(b), atol); `restart` (20) vectors a cycle, at most `maxiter` (10 n) cycles; the callback
         gets the residual's norm over that of b at every iteration ("pr_norm", "legacy"), or x after every cycle ("x")
@@ -56,12 +56,19 @@ def gmres(
         residuals are those of A x = b
     s : products at a time; 1 is standard GMRES
     basis : "newton" or "monomial"
-    powers : powers(A, p, alphas, betas, gammas) makes what computes p products at a time (powers.py)
+    powers : a function powers(A, p, alphas, betas, gammas) that plans p products; None: `ms.matrix_powers`
     report : return a Report as well
 
     Returns
     -------
-    x, and 0 if it converged, else the number of iterations; with `report` also what was done
+    x, and 0 if it converged, else the number of iterations; with `report` also a Report.
+
+    Examples
+    --------
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> x, info = ms.sparse.linalg.gmres(scipy.sparse.diags_array([1.0, 2.0, 4.0]), np.ones(3))
+    >>> print(x.round(6), info)
+    [1.   0.5  0.25] 0
     """
     _check_options(s, basis, callback_type, rtol, atol)
     x, b = prepared(A, b, x0)

@@ -67,9 +67,9 @@ def lobpcg(
     w, the k eigenvalues from the wanted end inwards, and v, (n, k), their B-orthonormal eigenvectors; then what was
     asked for. A UserWarning says if `maxiter` came first.
 
-    >>> import numpy as np, scipy.sparse
+    >>> import numpy as np, scipy.sparse, mansard as ms
     >>> A = scipy.sparse.diags_array(np.arange(1.0, 101.0))
-    >>> w, v = lobpcg(A, np.eye(100, 2) + 0.01, largest=False, tol=1e-8, maxiter=100)
+    >>> w, v = ms.sparse.linalg.lobpcg(A, np.eye(100, 2) + 0.01, largest=False, tol=1e-8, maxiter=100)
     >>> print(w.round(6))
     [1. 2.]
     """

@@ -56,11 +56,11 @@ def minres(
 
     Returns
     -------
-    x, and 0 if it converged, else the number of iterations; with `report` also what was done. Of a singular system
+    x, and 0 if it converged, else the number of iterations; with `report` also a Report. Of a singular system
     without a solution, x has the smallest residual, and the report says so.
 
-    >>> import numpy as np, scipy.sparse
-    >>> x, info = minres(scipy.sparse.diags_array([1.0, -2.0, 4.0]), np.ones(3))
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> x, info = ms.sparse.linalg.minres(scipy.sparse.diags_array([1.0, -2.0, 4.0]), np.ones(3))
     >>> print(x.round(6), info)
     [ 1.   -0.5   0.25] 0
     """

@@ -39,8 +39,8 @@ class Propagator:
     interval : (low, high) that encloses the eigenvalues of a Hermitian A; None of others
     report : a Report of the planning and of all applications so far
 
-    >>> import numpy as np, scipy.sparse
-    >>> P = Propagator(scipy.sparse.diags_array([0.0, 1.0, 2.0]), -1.0)
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> P = ms.sparse.linalg.Propagator(scipy.sparse.diags_array([0.0, 1.0, 2.0]), -1.0)
     >>> print(P(np.ones(3)).round(6), P(P(np.ones(3))).round(6))
     [1.       0.367879 0.135335] [1.       0.135335 0.018316]
     """

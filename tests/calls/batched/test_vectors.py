@@ -109,6 +109,7 @@ X, Y = np.ones((3, 4)), np.ones((3, 4))
         (lambda: ms.blas.her2k(X, Y, beta=1j), TypeError, "beta must be real"),
         (lambda: ms.blas.syr2k(X, Y, trans="C"), ValueError, "trans='C'"),
         (lambda: ms.blas.dot(np.float64(1), X), TypeError, "x"),
+        (lambda: ms.blas.dot(X, Y[:, :3]), ValueError, "x has vectors of 4 entries and y of 3"),
     ],
 )
 def test_errors_name_the_argument(wrong: Any, error: type, text: str) -> None:

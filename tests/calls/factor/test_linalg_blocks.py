@@ -203,6 +203,10 @@ def test_bad_input_by_name() -> None:
         linalg.lu_solve(linalg.lu_factor(np.eye(3)), np.ones((2, 1)))
     with pytest.raises(ValueError, match=r"piv has shape \(2,\), and lu \(3, 3\): one pivot per row is needed"):
         linalg.lu_solve((np.eye(3), np.zeros(2, np.int32)), np.ones(3))
+    for beyond in (3, -1):  # of one matrix, and of many
+        for count in (1, 20):
+            with pytest.raises(ValueError, match="piv has entries that are no rows of lu"):
+                linalg.lu_solve((np.array([np.eye(3)] * count), np.full((count, 3), beyond)), np.ones((count, 3, 1)))
     with pytest.raises(TypeError, match="piv has dtype float64: integers are needed"):
         linalg.lu_solve((np.eye(3), np.zeros(3)), np.ones(3))
     with pytest.raises(ValueError, match="c has 3 rows and b 2"):

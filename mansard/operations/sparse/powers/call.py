@@ -46,20 +46,27 @@ def matrix_powers(
     ----------
     A : matrix of scipy.sparse, cupyx.scipy.sparse, torch (CSR, COO) or `ms.sparse.matrix`
     p : products with A
-    basis : "monomial" (v_k = A^k x), ("newton", shifts) (conjugate pairs of shifts behind each other stay real),
+    basis : "monomial" (v_k = A^k x), ("newton", shifts) (with real A, shifts come in adjacent conjugate pairs),
         ("chebyshev", low, high), or (alphas, betas, gammas) of v_(k+1) = (alpha_k A + beta_k I) v_k + gamma_k v_(k-1)
-    execution : "plain" (p products), "groups" (level by level; on GPUs a launch each, as a CUDA graph), "persistent"
-        (GPUs: one launch), or None: what should be fastest
+    execution : "plain": p products, one after the other. "groups": rows are grouped by breadth-first levels, and all
+        powers of a group are computed while it is in the cache (on GPUs a launch per group, as one CUDA graph).
+        "persistent": the same in one launch (GPUs). None takes what the model or a record says is fastest
     output : "all", "last" (v_p alone), or ("combination", c): the sum of c[k] v_k, one for every row of c
     columns : vectors side by side: x is (n,) for 1, else (n, columns)
     dtype : of the vectors, A's unless coefficients are complex
     index, values : how A is stored, as for `ms.sparse.matrix`
-    order : "auto", "given" or "search": whether rows may be reordered; "none": and no levels looked for
-    threads : of CPUs
-    limit : seconds after which blocks of a persistent launch give up waiting, which the next call raises
+    order : "auto", "given" or "search": whether rows may be reordered; "none": neither reordered nor grouped
+    threads : threads of a CPU
+    limit : seconds after which blocks of a persistent launch stop waiting for each other; the next call raises
 
-    >>> import numpy as np, scipy.sparse
-    >>> P = matrix_powers(scipy.sparse.diags_array([1.0, 2.0, 3.0]), 2)
+    Returns
+    -------
+    A plan P. `P(x)` is an array (p + 1, n), or (p + 1, n, columns), of x's library and device; `P(x, out)` writes it.
+    Every execution gives the same bits. p products read A p times; a blocked execution reads it fewer times.
+    A matrix that is not square raises ValueError.
+
+    >>> import numpy as np, scipy.sparse, mansard as ms
+    >>> P = ms.matrix_powers(scipy.sparse.diags_array([1.0, 2.0, 3.0]), 2)
     >>> P(np.ones(3))
     array([[1., 1., 1.],
            [1., 2., 3.],
