@@ -10,11 +10,11 @@ import importlib.util
 import inspect
 import platform
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -27,11 +27,13 @@ from mansard.operations.sizes import Asked
 from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import Problem
 
+from .docstring import escaped
+
 ORDERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
 DTYPES = ("float32", "float64", "complex64", "complex128")
 COUNT = 40  # matrices of a stack
 FORMS = ("matrix", "stack", "list", "ragged list", "`Ragged`", "`Interleaved`", "`out=`")
-_YES, _NO = "yes", "-"
+_NO = "-"
 _RNG = np.random.default_rng(3)
 _SQUARE = _RNG.standard_normal((COUNT, 3, 3))
 POSITIVE = _SQUARE @ _SQUARE.swapaxes(1, 2) + 3 * np.eye(3)
@@ -58,17 +60,40 @@ def without_compiling() -> Iterator[None]:
         cxx.compile_cpu = before
 
 
-def accepts(call: Callable[[], Any]) -> str:
+class Cell(NamedTuple):
+    """Whether a call was accepted, and what the error says if it was not."""
+
+    text: str
+    reason: str = ""
+
+
+YES = Cell("yes")
+
+
+def accepts(call: Callable[[], Any]) -> Cell:
     """Whether a call gets past its checks."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             call()
     except _Reached:
-        return _YES
-    except (TypeError, ValueError, RuntimeError, NotImplementedError, AttributeError, KeyError):
-        return _NO
-    return _YES
+        return YES
+    except (TypeError, ValueError, RuntimeError) as error:
+        return Cell("-", str(error).split("\n")[0])
+    return YES
+
+
+def table(columns: Iterable[str], lines: Iterable[tuple[str, Sequence[Cell]]], with_reasons: bool = False) -> list[str]:
+    """Rows of a table; with reasons also what the error says where a call was refused, once for all of its cells."""
+    names, reasons = list(columns), dict[str, list[str]]()
+    rows = ["| operation | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for operation, cells in lines:
+        rows.append(f"| {operation} | " + " | ".join(cell.text for cell in cells) + " |")
+        for name, cell in zip(names, cells, strict=True):
+            if cell.reason:
+                reasons.setdefault(cell.reason, []).append(f"{operation} ({name})")
+    told = [f"* {escaped(reason)}: {', '.join(where)}" for reason, where in reasons.items()]
+    return [*rows, "", "The errors where a cell has -:", "", *told] if with_reasons and told else rows
 
 
 # ---- forms and libraries ----------------------------------------------------------------------------------
@@ -104,7 +129,7 @@ def arguments(operation: registry.PublicOperation, form: str, convert: Callable[
     return made
 
 
-def answers(operation: registry.PublicOperation, form: str, convert: Callable[[Any], Any] = np.asarray) -> str:
+def answers(operation: registry.PublicOperation, form: str, convert: Callable[[Any], Any] = np.asarray) -> Cell:
     function = getattr(import_module(operation.home), operation.name)
     return accepts(lambda: function(*arguments(operation, form, convert)))
 
@@ -119,13 +144,12 @@ _SPARSE = ("matvec", "matrix_powers")
 
 
 def forms_table() -> list[str]:
-    rows = ["| operation | " + " | ".join(FORMS) + " |", "|---" * (len(FORMS) + 1) + "|"]
+    lines = []
     for one in public():
         function = getattr(import_module(one.home), one.name)
-        cells = [answers(one, form) for form in FORMS[:-1]]
-        cells.append(_YES if "out" in inspect.signature(function).parameters else _NO)
-        rows.append(f"| {_spelled(one)} | " + " | ".join(cells) + " |")
-    return rows
+        takes_out = YES if "out" in inspect.signature(function).parameters else Cell("-")
+        lines.append((_spelled(one), [*(answers(one, form) for form in FORMS[:-1]), takes_out]))
+    return table(FORMS, lines)
 
 
 def _spelled(operation: registry.PublicOperation) -> str:
@@ -135,13 +159,10 @@ def _spelled(operation: registry.PublicOperation) -> str:
 def libraries_table() -> list[str]:
     """Ask every installed array library which operations it takes, and in which forms."""
     columns = {"NumPy": lambda one: answers(one, "stack" if one.home != "mansard" else "matrix")} | _torch() | _jax()
-    rows = ["| operation | " + " | ".join(columns) + " |", "|---" * (len(columns) + 1) + "|"]
-    for one in public():
-        rows.append(f"| {_spelled(one)} | " + " | ".join(ask(one) for ask in columns.values()) + " |")
-    return rows
+    return table(columns, [(_spelled(one), [ask(one) for ask in columns.values()]) for one in public()], True)
 
 
-Ask = Callable[[registry.PublicOperation], str]
+Ask = Callable[[registry.PublicOperation], Cell]
 
 
 def _torch() -> dict[str, Ask]:
@@ -149,7 +170,7 @@ def _torch() -> dict[str, Ask]:
         return {}
     import torch
 
-    def ask(one: registry.PublicOperation, gradient: bool) -> str:
+    def ask(one: registry.PublicOperation, gradient: bool) -> Cell:
         form = "stack" if one.home != "mansard" else "matrix"
         return answers(one, form, lambda values: torch.from_numpy(np.array(values)).requires_grad_(gradient))
 
@@ -161,13 +182,20 @@ def _jax() -> dict[str, Ask]:
         return {}
     import jax
 
-    def ask(one: registry.PublicOperation, traced: bool) -> str:
+    def ask(one: registry.PublicOperation, traced: bool) -> Cell:
         form = "stack" if one.home != "mansard" else "matrix"
         if not traced:
             return answers(one, form, jax.numpy.asarray)
-        given = arguments(one, form)
+        leaves, tree = jax.tree.flatten(arguments(one, form))
+        are_arrays = [isinstance(leaf, np.ndarray) for leaf in leaves]  # flags are not traced
         function = getattr(import_module(one.home), one.name)
-        return accepts(lambda: jax.make_jaxpr(function)(*given))
+
+        def call(*arrays: Any) -> Any:
+            rest = iter(arrays)
+            return function(*tree.unflatten(next(rest) if is_array else leaf
+                                            for is_array, leaf in zip(are_arrays, leaves, strict=True)))  # fmt: skip
+
+        return accepts(lambda: jax.make_jaxpr(call)(*(one for one in leaves if isinstance(one, np.ndarray))))
 
     return {"JAX": lambda one: ask(one, False), "JAX, `jit`": lambda one: ask(one, True)}
 
@@ -214,16 +242,16 @@ def pages() -> dict[str, str]:
         forms, libraries = forms_table(), libraries_table()
     return {"docs/support.md": "\n".join([
         "# Support matrix", "",
-        "Made by asking this version: every cell is a call, or a plan, that was accepted (yes) or refused (-). CuPy",
-        "arrays go wherever NumPy arrays go, on the GPU; the tests on a GPU check it. A refusal names the argument and",
-        "the remedy.",
+        "Which operation takes what, and which has a kernel. The build of this page asked this version: every cell",
+        "is a call, or a plan, that was accepted (yes) or refused (-). CuPy arrays go wherever NumPy arrays go, on the",
+        "GPU; the tests on a GPU check it. Gradients: [PyTorch](torch.md), [JAX](jax.md).",
         "", "## Forms of a batch", "", *forms, "",
-        "Sparse matrices: SciPy's, CuPy's and PyTorch's CSR go into `ms.sparse.matrix`, `float32` to `complex128`;",
-        "vectors and blocks of vectors of any library are multiplied.",
+        "A refusal says which form is needed. Sparse matrices: `ms.sparse.matrix` takes those of SciPy, CuPy and",
+        "PyTorch (CSR), `float32` to `complex128`, and multiplies vectors and blocks of vectors of any library.",
         "", "## Array libraries", "", *libraries, "",
-        "## Kernels of our own", "",
-        "The largest order (columns of tall matrices) for which every step has a kernel of ours; beyond, and wherever",
-        "it is known to be faster, blocks or the array library answer, behind the same call. One right-hand side.",
-        "Orders asked for: " + ", ".join(map(str, ORDERS)) + ".",
+        "## Kernels by dtype and device", "",
+        "The largest order (columns of tall matrices) for which every step has a kernel of Mansard's. Above it, and",
+        "where it is known to be faster, a blocked algorithm or the array library answers the same call. One",
+        "right-hand side. Orders asked for: " + ", ".join(map(str, ORDERS)) + ".",
         "", f"### {gpu.name}", "", *kernels_table(gpu), "", f"### {CPU.name[2:]}", "", *kernels_table(CPU), "",
     ])}  # fmt: skip

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import doctests
 import pytest
 
 import mansard.operations.tall_skinny.fused
@@ -43,7 +44,7 @@ def test_doctests() -> None:
         (mansard.operations.tall_skinny.fused, 4),
         (mansard.operations.tall_skinny.orthogonal, 2),
     ):
-        failures, tried = doctest.testmod(module)
+        failures, tried = doctests.run(module)
         assert tried >= least and failures == 0
 
 

@@ -115,6 +115,9 @@ def test_ragged_batches() -> None:
     batch = ms.Ragged.from_list(squares)
     w, z = linalg.eigh(batch)
     assert isinstance(w, Vectors) and isinstance(z, ms.Ragged) and z.shapes == batch.shapes
+    Q, d, e = linalg.tridiagonalize(batch)
+    for one, q, on, off in zip(squares, Q, d, e, strict=True):
+        assert close(q @ (np.diag(on) + np.diag(off, 1) + np.diag(off, -1)) @ q.T.conj(), one)
     for one, values, vectors in zip(squares, w, z, strict=True):
         check_eigh(one, values, vectors, one.shape, LAPACK)
     many = [normal(rng, (3 + i % 2, 2), "complex128") for i in range(50)]

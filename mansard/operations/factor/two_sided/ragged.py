@@ -43,10 +43,12 @@ _RUNS: Runs = WeakKeyDictionary()
 
 def two_sided_ragged(task: Task, backend: str | None, A: Ragged, out: None) -> tuple[Matrices, ...] | None:
     """The parts of the task's result; None where sizes are answered one after the other."""
+    if "D" in task.parts:  # reductions
+        return None
     chosen = select(A._view.device, backend)
     if chosen.name == "cpu" and backend is None and not pin.pins():
         return _by_lapack(task, A)
-    if chosen.name not in ("cuda", "emulated") or pin.pins() or "D" in task.parts:
+    if chosen.name not in ("cuda", "emulated") or pin.pins():
         return None
     runs = held_by(_RUNS, A.layout)
     key = (task, backend, chosen.name, A._kind, A._view.dtype, A._view.device)
