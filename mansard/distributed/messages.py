@@ -87,7 +87,8 @@ class Gathering:
             self._refuse()
         comm.resize(array.nbytes)
         if array.nbytes > self._room:
-            return self._continued().view(array.dtype).reshape(comm.size, *array.shape)
+            whole: np.ndarray[Any, Any] = self._continued().view(array.dtype)
+            return whole.reshape(comm.size, *array.shape)
         strides = (self._width, *array.strides)
         return np.ndarray((comm.size, *array.shape), array.dtype, self._received, HEADER, strides)
 
