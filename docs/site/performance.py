@@ -32,12 +32,15 @@ mansard report mine --against mine-before       # what changed beyond the spread
 
 
 def devices(root: Path) -> dict[str, dict[str, dict[str, Any]]]:
-    """The results of every device, by the names of their folders."""
-    found = {}
+    """The results of every device, by the name of its folder; a folder of more results of it (energy) is joined."""
+    found: dict[str, dict[str, dict[str, Any]]] = {}
     for folder in sorted(path for path in (root / "results").iterdir() if path.is_dir()):
         loaded = {each.name: store.load(each) for each in store.folders(folder)}
         documents = {name: results for name, results in loaded.items() if results["family"] != "random"}
-        if documents:
+        base = next((name for name in found if folder.name.startswith(f"{name}-")), None)
+        if base is not None:  # links of the page lead from one folder to the other
+            found[base] |= {f"../{folder.name}/{name}": results for name, results in documents.items()}
+        elif documents:
             found[folder.name] = documents
     return found
 
@@ -56,7 +59,7 @@ def pages(all_devices: dict[str, dict[str, dict[str, Any]]]) -> dict[str, str]:
                    statistics.overview(found).markdown(), ""]  # fmt: skip
     made = {PAGE: _HEAD.format(devices="\n".join(lines)) + "\n" + "\n".join(tables)}
     for name in all_devices:  # MkDocs checks links to pages: the interactive one takes the place of this one
-        made[f"results/{name}/README.md"] = f"# {name}\n"
+        made[f"results/{name}/README.md"] = f"# {name}: every case, interactive\n"
     return made
 
 

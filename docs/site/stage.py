@@ -19,6 +19,8 @@ PICTURES = (".png", ".svg", ".jpg")
 LANGUAGES = {".py": "python", ".hpp": "cpp", ".cuh": "cpp", ".cpp": "cpp", ".toml": "toml", ".json": "json"}
 LONG = 60_000  # characters; tables of rows beyond it are left out of the search
 _LINK = re.compile(r"(\]\()([^)\s#]+)(#[^)\s]*)?(\))")
+_TO_FOLDER = re.compile(r"(?<!!)\[([^\[\]]+)\]\(([^)\s#:]+)\)")
+FOLDERS = {"examples/gallery": "docs/gallery.md"}  # folders whose page is elsewhere
 _FENCE = re.compile(r"(^```.*?^```[ \t]*$)", re.MULTILINE | re.DOTALL)
 _NAME = re.compile(r"(?<![\[`])`ms\.([\w.]+)(\([^`]*\))?`(?!`)")
 
@@ -55,11 +57,22 @@ class Stage:
         parts = _FENCE.split(text)
         for at in range(0, len(parts), 2):
             parts[at] = self.tables.taken(parts[at])
+            parts[at] = _TO_FOLDER.sub(lambda match: self._without_page(name, match), parts[at])
             parts[at] = _LINK.sub(lambda match: self._link(name, match), parts[at])
             if name.startswith("docs/") and not name.startswith(("docs/reference", "docs/log")):
                 parts[at] = self._named(name, parts[at])
         head = "---\nsearch:\n  exclude: true\n---\n" if len(text) > LONG else ""
         return head + "".join(parts)
+
+    def _page_of(self, folder: str) -> str | None:
+        """The page that a link to a folder leads to."""
+        places = (FOLDERS.get(folder), f"{folder}/README.md", f"{folder}/summary.md")
+        return next((place for place in places if place in self.pages), None)
+
+    def _without_page(self, page: str, match: re.Match[str]) -> str:
+        """The text alone of a link to a folder that has no page."""
+        aim = os.path.normpath(os.path.join(os.path.dirname(page), match.group(2)))
+        return match.group(1) if (self.root / aim).is_dir() and self._page_of(aim) is None else match.group()
 
     def _link(self, page: str, match: re.Match[str]) -> str:
         before, target, anchor, after = match.groups()
@@ -68,9 +81,8 @@ class Stage:
         aim = os.path.normpath(os.path.join(os.path.dirname(page), target))
         if aim in self.pages:
             return match.group()
-        if (self.root / aim).is_dir():
-            inside = [one for one in ("README.md", "summary.md") if f"{aim}/{one}" in self.pages]
-            return f"{before}{target.rstrip('/')}/{inside[0]}{anchor or ''}{after}" if inside else "]"
+        if (self.root / aim).is_dir() and (found := self._page_of(aim)):
+            return f"{before}{os.path.relpath(found, os.path.dirname(page) or '.')}{anchor or ''}{after}"
         if not (self.root / aim).is_file():
             raise SystemExit(f"{page}: {target} does not exist")
         if aim.endswith(PICTURES):

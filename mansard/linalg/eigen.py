@@ -126,7 +126,7 @@ def tridiagonalize(a: Matrices, UPLO: str = "L", *, compute_q: bool = True, back
 
     Returns
     -------
-    TridiagonalResult(Q, d, e): (..., n, n), the diagonal (..., n) and the entries beside it (..., n - 1), both real;
+    TridiagonalResult(Q, d, e): (..., n, n), the diagonal (..., n) and the subdiagonal (..., n - 1), both real;
     without Q, (d, e). Matrices with entries that are not finite give NaN.
 
     Examples

@@ -143,9 +143,9 @@ def bidiagonalize(a: Matrices, *, compute_uv: bool = True, backend: str | None =
 
     Returns
     -------
-    BidiagonalResult(U, d, e, Vh) with k = min(m, n): (..., m, k), the diagonal (..., k), the entries beside it
-    (..., k - 1), both real, and (..., k, n); without U and Vh, (d, e). e is above the diagonal, with m < n below it, as
-    LAPACK's gebrd has it. Matrices with entries that are not finite give NaN.
+    BidiagonalResult(U, d, e, Vh) with k = min(m, n): (..., m, k), the diagonal d (..., k) and e
+    (..., k - 1), both real, and (..., k, n); without U and Vh, (d, e). e is the superdiagonal, for m < n the
+    subdiagonal, as in LAPACK's gebrd. Matrices with entries that are not finite give NaN.
 
     Examples
     --------

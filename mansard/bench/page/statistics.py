@@ -30,8 +30,8 @@ def overview(points: Iterable[Point]) -> Table:
         limits = [point for point in cases if point["limit"] and not point["doubtful"]]
         cells.append((name, str(len(cases)), *_three(limits, "limit"), *_three(faced, "peer"),
                       str(stale or "")))  # fmt: skip
-    columns = ("operation", "cases", "% of limit", "5th", "worst", "in", "x peer", "5th", "worst", "in",
-               "stale")  # fmt: skip
+    columns = ("operation", "cases", "% of limit", "5th", "worst", "which", "x peer", "5th", "worst",
+               "which", "stale")  # fmt: skip
     return Table("Operations", columns, cells, frozenset(bad))
 
 

@@ -22,8 +22,9 @@ _WIDTH = "<meta name='viewport' content='width=device-width, initial-scale=1'>"
 _SECTIONS = {"roofline": "roofline", "by-size": "by size", "tuning-landscape": "tuning landscape",
              "model-against-measurement": "model", "energy": "energy"}  # fmt: skip
 _READING = f"""<p>Share of the device's limit and times the best peer: median, fifth percentile and worst case of the
-sets in these results. Lines in colour have a case below {statistics.LEAST} x the best peer. Point at a mark in the
-pictures to read its row.</p>"""
+sets in these results, with the case that is worst. Lines in colour have a case below {statistics.LEAST} x the best peer.
+Stale rows were measured with kernels that have changed since; of rows of unknown age the kernel was not recorded. Point
+at a mark in the pictures to read its row.</p>"""
 
 
 def write(
@@ -63,7 +64,7 @@ def _about(documents: Mapping[str, dict[str, Any]], report: str) -> str:
     when = dates[0] if dates[0] == dates[-1] else f"{dates[0]} to {dates[-1]}"
     text = f"Backend {environment['backend']}, measured {when}, Mansard {environment['version']}."
     sections = "".join(f"<a href='#{name}'>{title}</a> " for name, title in _SECTIONS.items())
-    links = "".join(f"<a href='{name}/{report}'>{html.escape(name)}</a> " for name in documents)
+    links = "".join(f"<a href='{name}/{report}'>{html.escape(name.removeprefix('../'))}</a> " for name in documents)
     return f"<p>{html.escape(text)}</p><nav><p>{sections}</p><p>Every number: {links}</p></nav>"
 
 
