@@ -22,9 +22,9 @@ _WIDTH = "<meta name='viewport' content='width=device-width, initial-scale=1'>"
 _SECTIONS = {"roofline": "roofline", "by-size": "by size", "tuning-landscape": "tuning landscape",
              "model-against-measurement": "model", "energy": "energy"}  # fmt: skip
 _READING = f"""<p>Share of the device's limit and times the best peer: median, fifth percentile and worst case of the
-sets in these results, with the case that is worst. Lines in colour have a case below {statistics.LEAST} x the best peer.
-Stale rows were measured with kernels that have changed since; of rows of unknown age the kernel was not recorded. Point
-at a mark in the pictures to read its row.</p>"""
+sets in these results, and which case is worst. Lines in colour have a case below {statistics.LEAST} x the best peer.
+Stale rows were measured with kernels that have changed since; of rows of unknown age the kernel was not recorded.
+Point at a mark in the pictures to read its row.</p>"""
 
 
 def write(
