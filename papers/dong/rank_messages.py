@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 SIZES = (8, 64, 512, 4096, 8192, 16384, 65536)  # bytes of a rank
-CALLS, BATCHES, WARM = 50, 40, 100  # calls between two looks at the clock; batches; calls before them
+CALLS, BATCHES, WARM = 50, 20, 100  # calls between two looks at the clock; batches; calls before them
 
 
 def cases(comm: Any, size: int) -> dict[str, Callable[[], Any]]:
