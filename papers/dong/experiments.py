@@ -1,7 +1,7 @@
 """Experiments of Dong's dissertation outside `mansard bench`: `python -m papers.dong.experiments --out FOLDER`.
 
-Ways to solve with a triangle (figures 4.4, 4.5), factorizations by unblocked panels of our own (4.1 to 4.3), and the
-time line of an LU factorization (3.4, 3.6).
+Ways to solve with a triangle (figures 4.4, 4.5), factorizations by unblocked panels of our own (4.1 to 4.3), the
+time line of an LU factorization (3.4, 3.6), and his versions of the bidiagonalization (4.8).
 """
 
 from __future__ import annotations
@@ -22,11 +22,12 @@ from mansard.operations.factor.plan import swapped
 
 from .. import kernels
 from ..kernels import Rows
-from . import panels, substitution, timeline
+from . import panels, substitution, timeline, versions
 
 ROWS = "dong-experiments.jsonl"
 TRIANGLES, ELEMENTS = (64, 128, 256, 512), 1 << 27  # orders; numbers of all matrices together, out of the cache
 FACTORED, MATRICES = (512, 256, 128, 64), 2000  # the paper's numbers are those of n = 512
+REDUCED = (512, 256, 128)  # orders of bidiagonalizations
 LINE, HOLD = 512, 0.15  # order of the time line's matrices; seconds in which its launches are queued
 OPERATIONS = ("lu", "cholesky", "qr")
 
@@ -203,8 +204,37 @@ def measure_line(rows: Rows, end: float) -> None:
         print(f"time line, {how}: {found[-1][2] / 1e3:.1f} ms, {timeline.shares(found)}", flush=True)
 
 
+def measure_versions(rows: Rows, end: float) -> None:
+    """Bidiagonalizations by Dong's versions; the error is that of the Frobenius norm, which rotations keep."""
+    import cupy
+
+    from mansard.backends import cuda
+
+    made = versions.Kernels(cuda.backend(), lambda: cupy.cuda.get_current_stream().ptr)
+    for n, version in product(REDUCED, versions.VERSIONS):
+        count = ELEMENTS // n**2
+        A = matrices("gebrd", n, count, cupy)
+        work = versions.Work(cupy.empty_like(A), 1 if version == "nonblocked" else versions.PANEL)
+
+        def call(A: Any = A, work: versions.Work = work, version: str = version) -> None:
+            work.F[...] = A
+            versions.run(version, work, made)
+
+        copy = kernels.seconds(partial(cupy.copyto, work.F, A), 3, 1)
+        took = kernels.seconds(call, 3, 1)
+        rate = count * versions.flops(n) / (min(took) - min(copy)) / 1e9  # every call begins with a copy
+        norm = cupy.sqrt((work.D**2).sum(1) + (work.E**2).sum(1))
+        error = float(abs(norm / cupy.linalg.norm(A, axis=(1, 2)) - 1).max())
+        rows.add(what="versions", version=version, n=n, count=count, seconds=took, copy=min(copy), gflops=rate,
+                 error=error)  # fmt: skip
+        print(f"gebrd {n}, version {version}: {rate:.0f} GFLOP/s", flush=True)
+        if time.monotonic() > end:
+            return
+
+
 PARTS: dict[str, Callable[[Rows, float], None]] = {
-    "triangles": measure_triangles, "line": measure_line, "panels": measure_panels}  # fmt: skip
+    "triangles": measure_triangles, "line": measure_line, "panels": measure_panels,
+    "versions": measure_versions}  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:
