@@ -41,6 +41,14 @@ def panels() -> Number:
     return Number(bool(cells), values | {"n": largest}, ("operation", "n", "nonblocked, GFLOP/s", "classic"), cells)
 
 
+def versions() -> dict[int, dict[str, float]]:
+    """Figure 4.8: GFLOP/s of his versions of the bidiagonalization that were measured, by n."""
+    found: dict[int, dict[str, float]] = {}
+    for row in experiment(_NAME, what="versions"):
+        found.setdefault(row["n"], {})[row["version"]] = row["gflops"]
+    return found
+
+
 def _line() -> Number:
     """Shares of the parts of an LU factorization, how long it takes, and the speed of the classic one."""
     found = {row["how"]: row for row in experiment(_NAME, what="line")}

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from ..found import Number, column, results, rows
+from .measured import versions
 from .reductions import shares_of
+from .versions import VERSIONS
 
 _TWO = "h200/two_sided"
+Cells = tuple[tuple[str, ...], ...]
 
 
 def bidiagonal() -> Number:
     """Figures 4.7 and 4.8: GFLOP/s by n, the bound that products with vectors set, and cuSOLVER, a matrix at a time."""
     found = sorted(rows(_TWO, "gebrd", operation="bidiagonalize"), key=lambda row: row["M"])
     largest, share = found[-1], {row["M"]: row["percent_limit"] for row in found}
-    cells = tuple((str(row["M"]), f"{row['K']:,}", f"{row['gflops']:.0f}",
-                   f"{row['gflops'] * 100 / row['percent_limit']:.0f}", f"{row['percent_limit']:.0f}",
-                   f"{row['x_peer']:.1f}" if row.get("x_peer") else "") for row in found)  # fmt: skip
+    cells: Cells = tuple((str(row["M"]), f"{row['K']:,}", f"{row['gflops']:.0f}",
+                          f"{row['gflops'] * 100 / row['percent_limit']:.0f}", f"{row['percent_limit']:.0f}",
+                          f"{row['x_peer']:.1f}" if row.get("x_peer") else "") for row in found)  # fmt: skip
     peers = [row for row in found if row.get("x_peer")]
     values = {"largest": largest["M"], "gflops": largest["gflops"], "share": share[largest["M"]],
               "least": min(share.values()), "most": max(share.values()), "best": max(share, key=lambda n: share[n]),
               "small": found[0]["gflops"], "first": found[0]["M"],
               "peer": min(column(peers, "x_peer")), "peer_most": max(column(peers, "x_peer"))}  # fmt: skip
-    columns = ("n", "matrices", "GFLOP/s", "bound by products with vectors", "% of it", "x cuSOLVER")
+    columns: tuple[str, ...] = ("n", "matrices", "GFLOP/s", "bound by products with vectors", "% of it", "x cuSOLVER")
+    if his := versions():
+        columns += tuple(f"version {name}" if name.isdigit() else name for name in VERSIONS)
+        cells = tuple((*cell, *(f"{his[int(cell[0])][name]:.0f}" if name in his.get(int(cell[0]), {}) else ""
+                                for name in VERSIONS)) for cell in cells)  # fmt: skip
     return Number(values["share"] > 50, values, columns, cells)
 
 

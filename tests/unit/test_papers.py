@@ -294,6 +294,27 @@ def test_answers_of_experiments_are_computed_from_their_rows(name, tmp_path, mon
         found.lines.cache_clear()
 
 
+def test_versions_of_the_bidiagonalization_stand_beside_ours(tmp_path, monkeypatch):
+    """Those that were measured, where ours were."""
+    import bench_factors
+
+    bench_factors.journal(tmp_path / "results" / "h200" / "two_sided", ("gebrd",))
+    path = tmp_path / "results/h200/papers/dong-experiments.jsonl"
+    path.parent.mkdir()
+    path.write_text(json.dumps({"what": "versions", "version": "2", "n": 512, "gflops": 700.4}) + "\n")
+    monkeypatch.setattr(found, "RESULTS", tmp_path / "results")
+    found.lines.cache_clear()
+    found.results.cache_clear()
+    try:
+        number = __import__("papers.dong.answers", fromlist=["bidiagonal"]).bidiagonal()
+        by_size = {cell[0]: dict(zip(number.columns, cell, strict=True)) for cell in number.cells}
+        assert by_size["512"]["version 2"] == "700" and by_size["512"]["nonblocked"] == ""
+        assert by_size["256"]["version 2"] == ""
+    finally:
+        found.lines.cache_clear()
+        found.results.cache_clear()
+
+
 JOURNALS = {  # folder: group, sets, and what is expected of which answers
     "gram": ("gram", ("mapping", "mapping_search"), {("ernst", "searched"): ("widths", "32")}),
     "matmul": ("matmul", ("smallk", "rectangles", "steps"),
