@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import Context, ContextVar
 from numbers import Integral
 from typing import Any
 
@@ -39,14 +39,9 @@ def pin(**parameters: Any) -> Iterator[None]:
         CURRENT.reset(token)
 
 
-@contextmanager
-def released() -> Iterator[None]:
-    """Let nothing be pinned inside: for kernels that only prepare what the pinned ones read."""
-    token = CURRENT.set({})
-    try:
-        yield
-    finally:
-        CURRENT.reset(token)
+def released() -> Context:
+    """A context in which nothing is pinned: for kernels that only prepare what the pinned ones read."""
+    return Context()
 
 
 pins: Callable[[], Options] = CURRENT.get  # what is pinned here and now; every call asks, so it is no function

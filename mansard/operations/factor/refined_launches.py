@@ -79,8 +79,7 @@ def _prepared(problem: Problem, backend: Backend, strides: tuple[int, ...], in_p
         one = refinement.spec.problem(
             problem.dtype, problem.N, problem.BATCH, NRHS=problem.NRHS, want=want, layout=problem.layout_a
         )
-        with pin.released():
-            choice = dispatch.choose(one, backend.device)
+        choice = pin.released().run(dispatch.choose, one, backend.device)
         launch, _, _ = call.prepare(refinement.emit, one, backend, strides, choice=choice)
         assert launch is not None
         return launch
