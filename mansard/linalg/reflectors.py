@@ -10,6 +10,8 @@ from ..arrays.types import Matrices
 from ..blas.triangular import as_columns, as_vectors
 from ..operations.factor import reflectors
 from ..operations.factor.face import Operation, Part, answer, check_matrices, is_vector
+from ..operations.ragged import Ragged
+from ..operations.ragged_vectors import Vectors
 
 _TRANS = {"N": False, "C": True}
 
@@ -54,20 +56,22 @@ def ormqr(
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         of_h, of_tau, of_c = given
         _check_lines("h", check_matrices(of_h, "h")[1], of_c, left)
-        return (reflectors.multiply_by_q(kind, of_h, of_tau, of_c, left, adjoint, places[0], backend),)
+        tau = as_vectors(of_tau)
+        return (reflectors.multiply_by_q(kind, of_h, tau, of_c, left, adjoint, places[0], backend),)
 
     operation = Operation(run, (Part("matrix", lambda h, tau, c: c),), ("h", "tau", "c"))
-    return answer(operation, [h, tau, c], out)[0]
+    return answer(operation, [h, _columns(tau), c], out)[0]
 
 
-def larft(v: Matrices, tau: Matrices, *, backend: str | None = None) -> Matrices:
+def larft(v: Matrices, tau: Matrices, *, out: Matrices = None, backend: str | None = None) -> Matrices:
     """T of I - V T V^H = H_1 H_2 ... H_k, a block of reflectors H_i = I - tau_i v_i v_i^H, for every matrix of a batch.
 
     Parameters
     ----------
     v : (..., m, k), k <= m, reflector i in column i: ones on the diagonal and zeros above it, which are not read. Of
         `qr(a, mode="raw")`: `h.swapaxes(-1, -2)[..., :k]`. List
-    tau : (..., k); leading dimensions as those of v
+    tau : (..., k); leading dimensions broadcast with those of v
+    out : (..., k, k), receives the result
     backend : as for `matmul`
 
     Returns
@@ -84,13 +88,13 @@ def larft(v: Matrices, tau: Matrices, *, backend: str | None = None) -> Matrices
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         of_v, of_tau = given
         columns = _check_block(of_v)[1]
-        for one in of_tau if isinstance(of_tau, list | tuple) else (of_tau,):
-            if one.shape[-1] != columns:
-                raise ValueError(f"tau has shape {tuple(one.shape)} and v {columns} reflectors: one number for each")
-        return (reflectors.compact_block(kind, of_v, of_tau, backend),)
+        given = check_matrices(of_tau, "tau")[0]
+        if given != columns:
+            raise ValueError(f"tau has {given} numbers and v {columns} reflectors: one number for each")
+        return (reflectors.compact_block(kind, of_v, as_vectors(of_tau), places[0], backend),)
 
-    operation = Operation(run, (Part("matrix", lambda v, tau: v),), ("v", "tau"))
-    return answer(operation, [v, tau], None)[0]
+    operation = Operation(run, (Part("matrix", lambda v, tau: (v[1], v[1])),), ("v", "tau"))
+    return answer(operation, [v, _columns(tau)], out)[0]
 
 
 def larfb(
@@ -197,6 +201,13 @@ def _on_vector(
     column = as_columns(c, "c") if left else c[None, :]
     found = function(first, second, column, left=left, trans=trans, out=place, backend=backend)
     return out if out is not None else as_vectors(found) if left else found[..., 0, :]
+
+
+def _columns(tau: Any) -> Any:
+    """Vectors of numbers as matrices of one column, which may differ in length in lists and ragged batches."""
+    if isinstance(tau, Vectors):
+        return Ragged.from_list([one[:, None] for one in tau])
+    return as_columns(tau, "tau")
 
 
 def _check_block(v: Any) -> tuple[int, int]:

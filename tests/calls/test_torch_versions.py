@@ -74,6 +74,7 @@ def cases() -> dict[str, Case]:
         "blas.syr2k": (lambda out: ms.blas.syr2k(A, A, out=out), stack),
         "blas.her2k": (lambda out: ms.blas.her2k(A, A, out=out), stack),
         "linalg.ormqr": (lambda out: ms.linalg.ormqr(*ms.linalg.qr(A, mode="raw"), B, out=out), stack),
+        "linalg.larft": (lambda out: ms.linalg.larft(A, b, out=out), stack),
         "linalg.larfb": (lambda out: ms.linalg.larfb(A, B, B, out=out), stack),
         "linalg.laswp": (lambda out: ms.linalg.laswp(A, ms.linalg.lu_factor(A)[1], out=out), stack),
         "blas.herk": (lambda out: ms.blas.herk(A, out=out), stack),

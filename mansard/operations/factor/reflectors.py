@@ -33,12 +33,13 @@ def multiply_by_block(
     )
 
 
-def compact_block(kind: Kind, V: Array, tau: Array, backend: str | None) -> Array:
+def compact_block(kind: Kind, V: Array, tau: Array, out: Array, backend: str | None) -> Array:
     """T of the block of reflectors V."""
     V, tau = stacked(kind, V), stacked(kind, tau)
     lead = common_lead(("v", "tau"), V, tau[..., None])
     V, tau = broadcast(kind, V, (*lead, *V.shape[-2:])), broadcast(kind, tau, (*lead, tau.shape[-1]))
-    return blocked(kind, backend).compact(V, tau)
+    found = blocked(kind, backend).compact(V, tau)
+    return found if out is None else _put(found, out)
 
 
 def _multiply(

@@ -75,6 +75,21 @@ def test_blocks_of_reflectors_are_lapacks(rows: int, columns: int, dtype: str) -
     assert ms.linalg.larfb(v, t, c, trans=adjoint, out=c) is c and abs(c - above).max() <= bound
 
 
+def test_lists_and_ragged_batches_of_different_shapes() -> None:
+    made = [normal("float64", *shape) for shape in ((5, 2), (3, 3), (5, 2))]
+    right = [normal("float64", len(one), count) for one, count in zip(made, (2, 1, 2), strict=True)]
+    expected = [np.linalg.qr(one, mode="complete")[0] @ c for one, c in zip(made, right, strict=True)]
+    h, tau = (list(them) for them in zip(*(np.linalg.qr(one, mode="raw") for one in made), strict=True))
+    v = [one.T[:, : numbers.size] for one, numbers in zip(h, tau, strict=True)]
+    t = ms.linalg.larft(v, tau)
+    for found in (ms.linalg.ormqr(h, tau, right), ms.linalg.larfb(v, t, right)):
+        assert all(abs(one - wanted).max() < 1e-14 for one, wanted in zip(found, expected, strict=True))
+    h, tau = ms.linalg.qr(ms.Ragged.from_list(made), mode="raw")
+    found = ms.linalg.ormqr(h, tau, ms.Ragged.from_list(right)).to_list()
+    for one, factors, c in zip(found, (ms.linalg.qr(one, mode="raw") for one in made), right, strict=True):
+        assert abs(one - ms.linalg.ormqr(*factors, c)).max() < 1e-14
+
+
 @pytest.mark.parametrize("rows", [1, 4, 40])
 def test_exchanges_are_lapacks(rows: int) -> None:
     a = RNG.integers(-9, 9, (7, rows, 3)).astype(float)
