@@ -154,8 +154,7 @@ class Communicator:
         if self._comm is None or self.size == 1:
             return
         for message in list(self.flight):
-            with suppressed():
-                message.wait()
+            message.complete()
         note = np.frombuffer(f"{self.failures} {text}".encode()[:FACTS], np.uint8)
         others = (rank for rank in range(self.size) if rank != self.rank)
         self._notes += [(note, self.raw.Isend(note, rank, _FAILURE)) for rank in others]
@@ -194,6 +193,16 @@ class Communicator:
         longest, self._quiet, self._longest = max(self._longest, needed), 0, 0
         self.room = min(MOST_ROOM, max(self.least_room, 1 << (longest - 1).bit_length()))
 
+    def agree_on_room(self) -> None:
+        """Complete the messages under way if one may change the room.
+
+        The next message then has the same length on a rank that reports a failure in its place, and on those that have
+        not waited for the others yet.
+        """
+        if any(one.needed > self.room for one in self.flight) or self._quiet + len(self.flight) >= QUIET:
+            for one in list(self.flight):
+                one.complete()
+
     def reserve(self) -> None:
         """Have room for Gram matrices from now on. All ranks do so after the same message, so that rooms agree."""
         self.least_room, self.room = ROOM, max(self.room, ROOM)
@@ -215,15 +224,6 @@ class Communicator:
                 count["halo"] += 1
                 count["bytes"] += piece.nbytes
         return Exchange(self, requests, (sends, receives))
-
-
-@contextmanager
-def suppressed() -> Iterator[None]:
-    """Ignore what a message says about other ranks while this one reports a failure of its own."""
-    try:
-        yield
-    except (RankError, RanksDiffer):
-        return
 
 
 _KEYVAL: list[int] = []  # the attribute of mpi4py's communicators that holds ours

@@ -50,7 +50,10 @@ class Gathering:
         status: int = GOOD,
     ) -> None:  # fmt: skip
         self.comm, self.finish, self._array = comm, finish, array
+        self._found: np.ndarray[Any, Any] | None = None
+        self._error: RankError | RanksDiffer | None = None
         raw = comm.raw  # raises if it was freed
+        comm.agree_on_room()
         self._room, self._request = comm.room, None
         if comm.size == 1:
             return
@@ -65,10 +68,31 @@ class Gathering:
         if status == GOOD:
             comm.flight.append(self)
 
+    @property
+    def needed(self) -> int:
+        """Bytes of the payload."""
+        return int(self._array.nbytes)
+
     def wait(self) -> Any:
         """The arrays of all ranks, (size, *shape), or what `finish` makes of them. Raises on every rank, or on none."""
-        stack = self._array[None] if self.comm.size == 1 else self._complete()
+        self.complete()
+        if self._error is not None:
+            raise self._error
+        stack = self._array[None] if self._found is None else self._found
         return stack.copy() if self.finish is None else self.finish(stack)
+
+    def complete(self) -> None:
+        """Receive and check this message after all that began before it; what is wrong with one its `wait` says."""
+        comm = self.comm
+        while self in comm.flight:
+            oldest = comm.flight[0]
+            comm.settle()
+            oldest.receive()
+            comm.flight.pop(0)
+            try:
+                oldest._found = oldest._checked()
+            except (RankError, RanksDiffer) as error:
+                oldest._error = error
 
     def receive(self) -> None:
         """Wait until all ranks have sent theirs."""
@@ -78,11 +102,8 @@ class Gathering:
             self._request = None
         self.comm.waiting += perf_counter() - begin
 
-    def _complete(self) -> np.ndarray[Any, Any]:
+    def _checked(self) -> np.ndarray[Any, Any]:
         comm, array = self.comm, self._array
-        comm.settle()
-        self.receive()
-        comm.flight.remove(self)
         if not all(self._received.startswith(self._header, rank * self._width) for rank in range(comm.size)):
             self._refuse()
         comm.resize(array.nbytes)

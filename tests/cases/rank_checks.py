@@ -210,6 +210,11 @@ def check_failures() -> None:
         with pytest.raises(error if odd or error is TypeError else RankError):
             call()
         assert (ms.gram(v) == 5 * SIZE).all()
+    for columns in (8, 190):  # the Gram matrix under way fits into its message, or is continued in another one
+        later = later_gram(Rows(np.ones((5, columns))))
+        with pytest.raises(ValueError if odd else RankError):
+            ms.matmul_gram(v, np.ones((4 if odd else 3, 2)))
+        assert (later.wait() == 5 * SIZE).all() and (ms.gram(v) == 5 * SIZE).all()
     for call in (lambda: ms.matmul(v, v), lambda: ms.plan("gram", v), lambda: ms.linalg.svd(v)):
         with pytest.raises(TypeError, match=r"rows"):
             call()
