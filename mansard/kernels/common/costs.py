@@ -10,6 +10,8 @@ from ...machine.machine import Machine
 from ...machine.roofline import Work
 from ...plan.problem import Problem
 
+FP64_TENSOR_REGISTERS = 64  # below this limit ptxas refuses a kernel with float64 tensor instructions
+
 
 def no_reduction(problem: Problem, c: Any, device: Device, machine: Machine) -> float:
     """Seconds for a reduction across blocks: there is none, each block finishes its own results."""

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conftest import needs_cpu
+from devices import H200
 from orders import in_order
 from rank_k_cases import CASES, bounded, exact, laid_out, launch, numbers
 from sparing import every, spared
@@ -15,7 +16,8 @@ from sparing import every, spared
 import mansard as ms
 from mansard import testing
 from mansard.backends import cpu, emulated
-from mansard.kernels.batched.rank_k import defaults, space, spec
+from mansard.compile import nvrtc
+from mansard.kernels.batched.rank_k import defaults, emit, space, spec
 from mansard.kernels.batched.rank_k.shapes import tensor_shape
 from mansard.kernels.batched.rank_k.space import Simd, Tensor, Tiles
 from mansard.kernels.common import sectors
@@ -153,6 +155,17 @@ def test_tensor_configurations_that_cannot_be() -> None:
     ]
     assert all(space.illegal(problem, config, device) for problem, config in refused)
     assert space.illegal(single, Tensor(1, 1, 16384, 2, OUT="back"), device) is None
+
+
+@pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc.available()))
+@pytest.mark.parametrize("n, k", [(33, 2), (64, 64)])
+def test_defaults_compile_without_spills(n: int, k: int) -> None:
+    """ptxas refuses float64 tensor instructions where blocks are so many that a thread has fewer than 64 registers."""
+    problem = spec.problem("float64", n, k, 100_000, part="lower")
+    config = defaults.default(problem, H200)
+    assert isinstance(config, Tensor)
+    entry = nvrtc.compile_cuda(emit.source(problem, config, "cuda"), H200.arch)
+    assert "warning" not in entry.log and nvrtc.resources(entry.log).spill_bytes == 0, config
 
 
 def test_work_counts_a_triangle_in_sectors() -> None:

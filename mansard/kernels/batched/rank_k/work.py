@@ -66,7 +66,8 @@ def _tensor_registers(problem: Problem, c: Any) -> int:
     more = (40 if problem.is_complex else 0) + ring + (8 if problem.accumulate else 0)
     if problem.dtype in SPLIT:
         return int(parts * (16 * square * square + 16 * square + 8)) + 20 + more
-    return int(2 * parts * (8 * square * square + c.KSTEP * square)) + 32 + more
+    held = int(2 * parts * (8 * square * square + c.KSTEP * square)) + 32 + more
+    return max(costs.FP64_TENSOR_REGISTERS, held)
 
 
 def blocks(problem: Problem, c: Any, device: Device) -> int:

@@ -12,7 +12,6 @@ from ...common.configs import up
 from ..lu import work as lu_work
 from . import shapes
 
-_TENSOR_LEAST = 64  # registers: ptxas refuses float64 tensor instructions below this limit
 _EPILOGUE = {16: 16}  # registers that the product of a solution takes beyond lu's, by bytes of a number
 
 
@@ -56,7 +55,7 @@ def registers(problem: Problem, c: Any) -> int:
         ahead = words * N if problem.dtype == "float64" else 0  # numbers of L that are read before they are used
         return int(min(255, words * N + ahead + 54 + 2 * words))
     if c.VARIANT == "tensor":
-        return int(max(_TENSOR_LEAST, 40 + 8 * up(N, 8) * (up(N, 16) + 1)))
+        return int(max(costs.FP64_TENSOR_REGISTERS, 40 + 8 * up(N, 8) * (up(N, 16) + 1)))
     rows, columns = up(N, c.LANES_M), up(N, c.LANES_N)
     return int(min(255, words * (rows * columns + 2 * (rows + columns)) + 48))
 
