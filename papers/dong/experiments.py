@@ -214,7 +214,7 @@ def measure_versions(rows: Rows, end: float) -> None:
     for n, version in product(REDUCED, versions.VERSIONS):
         count = ELEMENTS // n**2
         A = matrices("gebrd", n, count, cupy)
-        work = versions.Work(cupy.empty_like(A), 1 if version == "nonblocked" else versions.PANEL)
+        work = versions.Work(cupy, cupy.empty_like(A), 1 if version == "nonblocked" else versions.PANEL)
 
         def call(A: Any = A, work: versions.Work = work, version: str = version) -> None:
             work.F[...] = A

@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from mansard.arrays.kinds import kind_of
 from mansard.codegen.geometry import Geometry, Kernel
 from mansard.codegen.instantiate import Field
 
@@ -37,6 +36,7 @@ _ARRAYS, _NUMBERS = ("F", "L", "R", "D", "E", "TAU", "W"), ("N", "LINE", "K", "B
 class Work:
     """Matrices, which are overwritten, and what is computed of them."""
 
+    module: Any  # numpy or cupy
     F: Any
     panel: int = PANEL
     L: Any = field(init=False)
@@ -47,10 +47,10 @@ class Work:
     W: Any = field(init=False)
 
     def __post_init__(self) -> None:
-        module, (count, n, _) = kind_of(self.F, "F").module, self.F.shape
-        self.L, self.R = (module.zeros((count, 2 * self.panel, n)) for _ in range(2))
-        self.D, self.E, self.W = (module.zeros((count, n)) for _ in range(3))
-        self.TAU = module.zeros((count, 2 * self.panel))
+        zeros, (count, n, _) = self.module.zeros, self.F.shape
+        self.L, self.R = (zeros((count, 2 * self.panel, n)) for _ in range(2))
+        self.D, self.E, self.W = (zeros((count, n)) for _ in range(3))
+        self.TAU = zeros((count, 2 * self.panel))
 
     @property
     def arrays(self) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ def run(version: str, work: Work, kernels: Kernels) -> None:
 
 def _step(work: Work, K: int, s: int) -> None:
     """Step s of the panel at K by the array library's products, as `bidiagonal.cuh` describes it."""
-    module, k, F = kind_of(work.F, "F").module, K + s // 2, work.F
+    module, k, F = work.module, K + s // 2, work.F
     first, behind = k + s % 2, slice(k + 1, None)
     own, cross = (work.R, work.L) if s % 2 else (work.L, work.R)
     own[:, s, K:] = cross[:, s, K:] = 0

@@ -155,6 +155,18 @@ def test_every_pointer_of_a_chain_has_an_array(want: str, dtype: str, driver: st
     assert larger <= 2.1 * scratch(task, chain, dtype, 12, 100).size
 
 
+def test_pinned_panels_have_an_array_to_work_in() -> None:
+    """Small matrices stay in registers; by panels they need memory even where no reflectors are wanted."""
+    A = symmetric(3, n=13)
+    with ms.pin(VARIANT="panels"):
+        chain = planned(Task("bidiagonal", driver="qr"), A).kernels.chains[0]
+        assert "U_REFLECTORS" in chain.steps[0].arrays and chain.scratch.size >= A.nbytes
+        assert "V_REFLECTORS" in links(Task("eigvalsh", driver="qr"), "float64", 13, 3, {})[0].arrays
+        d, e = linalg.bidiagonalize(A, compute_uv=False, backend="emulated")
+    B = np.stack([np.diag(one) + np.diag(other, 1) for one, other in zip(d, e, strict=True)])
+    assert np.allclose(np.linalg.norm(B, axis=(1, 2)), np.linalg.norm(A, axis=(1, 2)), rtol=1e-14)
+
+
 def test_layouts() -> None:
     """Kernels read strided stacks as they lie; what has no single step is copied."""
     A = symmetric(6)

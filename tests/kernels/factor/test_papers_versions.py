@@ -26,7 +26,7 @@ def kernels():
 @pytest.mark.parametrize("version", versions.VERSIONS)
 def test_forms_have_the_singular_values_of_the_matrices(version, kernels):
     A = _matrices()
-    work = versions.Work(A.copy(), 1 if version == "nonblocked" else versions.PANEL)
+    work = versions.Work(np, A.copy(), 1 if version == "nonblocked" else versions.PANEL)
     with in_order("random"):
         versions.run(version, work, kernels)
     for matrix, d, e in zip(A, work.D, work.E, strict=True):

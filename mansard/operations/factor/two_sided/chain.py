@@ -22,7 +22,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ....kernels.factor import back_transform, bidiagonal, divide, jacobi, sweeps, tridiagonal
-from ....kernels.factor.two_sided.reductions import fits_registers
+from ....kernels.factor.two_sided.reductions import Panels, fits_registers
+from ....plan import pin
 from ....plan.problem import ITEMSIZE, REAL, Options, Problem
 from .task import Task
 
@@ -104,8 +105,9 @@ def chain_of(task: Task, dtype: str, N: int, BATCH: int, on_cpu: bool) -> tuple[
 
 
 def _in_place(reflectors: str, dtype: str, N: int) -> str:
-    """The array in which a matrix is reduced whose reflectors nobody wants; none for a matrix in registers."""
-    return "" if fits_registers(dtype, N) else reflectors
+    """The array in which a matrix is reduced whose reflectors nobody wants; none for a matrix in registers, unless
+    panels are pinned."""
+    return "" if fits_registers(dtype, N) and pin.pins().get("VARIANT") != Panels.VARIANT else reflectors
 
 
 def _link(problem: Problem, pointers: tuple[str, ...], names: dict[str, str]) -> Link:
