@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+import mansard as ms
+
 SIZES = (8, 64, 512, 4096, 8192, 16384, 65536)  # bytes of a rank
 CALLS, BATCHES, WARM = 50, 20, 100  # calls between two looks at the clock; batches; calls before them
 
@@ -85,9 +87,7 @@ def main(arguments: list[str] | None = None) -> None:
     if given.table:
         print(table([json.loads(line) for line in given.table.read_text().splitlines()]))
         return
-    from mansard.distributed import Communicator
-
-    comm = Communicator.of()
+    comm = ms.distributed.Communicator.of()
     about = {"date": date.today().isoformat(), "commit": given.commit}
     rows = [row | about for row in measure(comm)]
     if comm.rank == 0:

@@ -73,6 +73,7 @@ EXCEPTIONS = {
     ("papers.dong.timeline", "operations.factor.task"): "the parts of blocked factors that a time line shows",
     ("papers.dong.experiments", "operations.factor.plan"): "blocked factors whose time lines are compared",
     ("papers.dong.experiments", "arrays.kinds"): "blocked factors whose time lines are compared",
+    ("papers.dong.rank_messages", "distributed.sparse.halo"): "the exchange with packing whose cost is measured",
     ("papers.masliah.counters", "plan.explain"): "data sheets of devices that are not here",
     ("papers.tsm2.cases", "plan.explain"): "data sheets of devices that are not here",
 }  # fmt: skip
