@@ -97,6 +97,8 @@ def signature(name: str, function: Any) -> str:
         kept = _said(one.annotation)
         named = inspect.ismodule(one.default) or inspect.isclass(one.default)
         default = _Bare(one.default.__name__) if named and one.default is not inspect.Parameter.empty else one.default
+        if repr(default) == "<factory>":  # of a dataclass
+            default = _Bare("...")
         parameters.append(one.replace(annotation=_Bare(kept) if kept else inspect.Parameter.empty, default=default))
     answer: Any = found.return_annotation
     says = isinstance(answer, str) and answer not in ("Any", "None")

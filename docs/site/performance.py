@@ -23,11 +23,15 @@ that were tried, and the model against the measurement. Point at a mark to read 
 Measure your own, and look at both:
 
 ```sh
-mansard bench                                   # a sample of every operation on your device: report/index.html
-mansard bench batched --set full --out mine/batched      # every size of a family; gram, matmul, factor, powers likewise
-mansard report mine                             # the page of your device: mine/index.html
-mansard report mine --against mine-before       # what changed beyond the spread, after a new version or driver
+mansard bench                        # a sample of every operation: report/index.html
+mansard bench batched --set full --out mine/batched   # every size; also gram, matmul, factor, powers
+mansard report mine                  # the page of your device: mine/index.html
+mansard report mine --against old    # cases whose time changed by more than the spread
 ```
+
+In the tables, % of limit is the [share of the device's limit](percent-of-limit.md), x peer the speedup over the fastest
+other library, and set the group of cases that `mansard bench --set` measures. Age says whether the kernel is still the
+one that was measured: current, stale (changed since), unknown (not recorded), handed over (a library answered).
 """
 
 

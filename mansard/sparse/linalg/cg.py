@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array, SparseMatrix
 from .callers import for_callers
 from .gmres import prepared
 from .operator import applied, stored
@@ -18,17 +19,17 @@ from .updates import add_scaled, column_dots
 
 @for_callers(("b", "x0"), ("A", "M"), "callback")
 def cg(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: SparseMatrix,
+    b: Array,
+    x0: Array = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Array = None,
     callback: Callable[[Any], object] | None = None,
     report: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Solve A x = b for a Hermitian positive definite A.
 
     One product with A and two reductions an iteration: p^H A p, then r^H M r and the residual's norm together.

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array, SparseMatrix
 from .blocks import PANEL, Blocks
 from .callers import for_callers
 from .checks import check_vector
@@ -25,12 +26,12 @@ _FEWEST_VECTORS = 20  # of a basis, as ARPACK's
 
 @for_callers(("v0",), ("A",))
 def eigsh(
-    A: Any,
+    A: SparseMatrix,
     k: int = 6,
-    M: Any = None,
+    M: Array = None,
     sigma: float | None = None,
     which: str = "LM",
-    v0: Any = None,
+    v0: Array = None,
     ncv: int | None = None,
     maxiter: int | None = None,
     tol: float = 0,
@@ -39,7 +40,7 @@ def eigsh(
     block: int | None = None,
     callback: Callable[[Any, Any], object] | None = None,
     report: bool = False,
-) -> Any:
+) -> Array:
     """k eigenvalues of a Hermitian A at an end of its spectrum, and their eigenvectors.
 
     A pass over A serves `block` vectors, and eigenvalues of as high a multiplicity are found together. Before results

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from ...arrays.types import Array, SparseMatrix
 from .callers import for_callers
 from .powers import Plan
 from .propagator import TERMS, Propagator, check_square, checked_dtype
@@ -12,17 +11,17 @@ from .space import space_of
 
 @for_callers(("b",), ("A",))
 def expm_multiply(
-    A: Any,
-    b: Any,
+    A: SparseMatrix,
+    b: Array,
     t: complex = 1.0,
     *,
     tol: float | None = None,
-    bounds: Any = "auto",
+    bounds: str | tuple[float, float] = "auto",
     hermitian: bool | None = None,
     s: int = TERMS,
     powers: Plan | None = None,
     report: bool = False,
-) -> Any:
+) -> Array:
     """exp(t A) b for a sparse A, by products with A alone.
 
     Hermitian A, any t: time propagation (t = -1j * time), diffusion (t > 0, A negative semidefinite). The Chebyshev

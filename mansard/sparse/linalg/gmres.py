@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array, SparseMatrix
 from ...operations.sparse.storage import array_module, host
 from .callers import for_callers
 from .checks import check_operator, check_vector
@@ -22,22 +23,22 @@ _DRIFT = 10.0  # a true residual so many times the one the recurrence promises h
 
 @for_callers(("b", "x0"), ("A", "M"), "callback")
 def gmres(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: SparseMatrix,
+    b: Array,
+    x0: Array = None,
     *,
     rtol: float = 1e-5,
     atol: float = 0.0,
     restart: int | None = None,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Array = None,
     callback: Callable[[Any], object] | None = None,
     callback_type: str | None = None,
     s: int = 5,
     basis: str = "newton",
     powers: Plan | None = None,
     report: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Solve A x = b by s-step GMRES: s products with A, then one block orthogonalization.
 
     The shifts of the Newton basis are Ritz values: those of one extra product at first, then of the first block, then

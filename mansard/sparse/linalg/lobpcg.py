@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import kinds as arrays
+from ...arrays.types import Array, SparseMatrix
 from ...errors import MansardWarning
 from .blocks import Blocks
 from .callers import for_callers
@@ -22,11 +23,11 @@ _DENSE = 5  # blocks that span a space which is solved by LAPACK at once, as Sci
 
 @for_callers(("X", "Y"), ("A", "B", "M"))
 def lobpcg(
-    A: Any,
-    X: Any,
-    B: Any = None,
-    M: Any = None,
-    Y: Any = None,
+    A: SparseMatrix,
+    X: Array,
+    B: Array = None,
+    M: Array = None,
+    Y: Array = None,
     tol: float | None = None,
     maxiter: int | None = None,
     largest: bool = True,
@@ -36,7 +37,7 @@ def lobpcg(
     *,
     callback: Callable[[Any, Any], object] | None = None,
     report: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Largest or smallest eigenvalues of A x = lambda B x, and their eigenvectors, from approximations X.
 
     Hermitian A, Hermitian positive definite B. Each iteration makes one product of A with as many vectors as X has and

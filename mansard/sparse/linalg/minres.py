@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.types import Array, SparseMatrix
 from ...operations.sparse.krylov import Passes
 from ...operations.sparse.storage import array_module
 from .callers import for_callers
@@ -22,20 +23,20 @@ from .updates import add_scaled, scale_and_add
 
 @for_callers(("b", "x0"), ("A", "M"), "callback")
 def minres(
-    A: Any,
-    b: Any,
-    x0: Any = None,
+    A: SparseMatrix,
+    b: Array,
+    x0: Array = None,
     *,
     rtol: float = 1e-5,
     shift: float = 0.0,
     maxiter: int | None = None,
-    M: Any = None,
+    M: Array = None,
     callback: Callable[[Any], object] | None = None,
     show: bool = False,
     check: bool = False,
     atol: float = 0.0,
     report: bool = False,
-) -> tuple[Any, ...]:
+) -> tuple[Array, ...]:
     """Solve (A - shift I) x = b for a Hermitian A, which may be indefinite.
 
     One product with A and two reductions an iteration. Residuals fall in every one, which those of `cg` need not.
