@@ -11,7 +11,7 @@ from ..arrays import kinds as arrays
 from ..arrays.types import Array, Matrices
 from ..operations import stacks
 from ..operations.batched.factors import is_number, scaled_each
-from ..operations.batched.gemm_call import Form, multiply
+from ..operations.batched.gemm_call import PLAIN, Form, multiply
 from ..operations.batched.interleaved import Interleaved
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists, rank_k_of_factors
@@ -257,7 +257,8 @@ def _is_matrix(operand: Any) -> bool:
 
 @lru_cache(maxsize=16)
 def _form(trans_a: str, trans_b: str) -> Form:
-    return Form(*_option("trans_a", trans_a), *_option("trans_b", trans_b))
+    found = Form(*_option("trans_a", trans_a), *_option("trans_b", trans_b))
+    return PLAIN if found == PLAIN else found
 
 
 def _option(name: str, value: str) -> tuple[bool, bool]:

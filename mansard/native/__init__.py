@@ -38,6 +38,7 @@ class Module(Protocol):
     set_torch: Callable[..., bool]
     describe: Callable[[Any], tuple[Any, ...] | None]
     is_zero: Callable[[Any], bool | None]
+    wants_gradient: Callable[[tuple[Any, ...]], bool]
     set_fetch: Callable[..., None]
     forget: Callable[[], None]
     size: Callable[[], int]

@@ -159,7 +159,7 @@ inline bool describe_torch(PyObject* array, DLTensor& tensor) {
 
 inline bool read_torch(PyObject* array, Described& found) {
   DLTensor tensor;
-  if (in_forward_mode() || is_traced() || records_gradients(array) || method_says(array, names->is_neg) != 0) return false;
+  if (records_gradients(array) || method_says(array, names->is_neg) != 0) return false;
   if (!describe_torch(array, tensor)) return false;
   found.dtype = dtype_of(tensor.dtype);
   found.address = static_cast<char*>(tensor.data) + tensor.byte_offset;
@@ -216,14 +216,32 @@ inline bool read_cupy(PyObject* array, Described& found) {
 
 // ---- any of them ---------------------------------------------------------------------------------------------
 
-inline Reading read(PyObject* array, Described& found) {
+// Modes of PyTorch that concern all tensors of a call: asked once, with the first of them.
+class TorchModes {
+ public:
+  bool are_plain() {
+    if (!asked_) asked_ = true, plain_ = !in_forward_mode() && !is_traced();
+    return plain_;
+  }
+
+ private:
+  bool asked_ = false, plain_ = false;
+};
+
+inline Reading read(PyObject* array, Described& found, TorchModes& modes) {
   const int library = libraries.library_of(Py_TYPE(array));
   if (library < 0) return library == -1 ? Reading::unfit : Reading::unknown;
   found.library = Library(library);
+  if (library == TORCH && !modes.are_plain()) return Reading::unfit;
   const bool fits = library == NUMPY   ? read_numpy(array, found)
                     : library == TORCH ? read_torch(array, found)
                                        : read_cupy(array, found);
   return fits ? Reading::fits : Reading::unfit;
+}
+
+inline Reading read(PyObject* array, Described& found) {
+  TorchModes modes;
+  return read(array, found, modes);
 }
 
 // Where a result that the library has just allocated begins; null: it is not what was asked for.

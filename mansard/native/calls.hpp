@@ -36,11 +36,12 @@ struct Asked {
 
   Asked(PyObject* what, PyObject* backend, PyObject* form, PyObject* A, PyObject* B, PyObject* out)
       : terms{what, backend, form}, with{{A, B, out}, {}} {
+    TorchModes modes;
     for (int i = 0; i < 3; ++i) {
       PyObject* array = with.given[i];
       if (i && array == Py_None) continue;
       const bool alike = Py_TYPE(array) == Py_TYPE(A);
-      const Reading found = alike ? read(array, described[i]) : Reading::unfit;
+      const Reading found = alike ? read(array, described[i], modes) : Reading::unfit;
       if (found != Reading::fits || described[i].dtype >= NUMBERS) {
         reading = found == Reading::unknown ? found : Reading::unfit;
         return;

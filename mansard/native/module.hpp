@@ -74,6 +74,20 @@ inline PyObject* describe(PyObject*, PyObject* array) {
                        found.words[0] >> 20 & 1 ? Py_True : Py_False, found.words[0] >> 21 & 1 ? Py_True : Py_False);
 }
 
+// wants_gradient(operands) -> whether one of a tuple has a `requires_grad` that is true
+inline PyObject* wants_gradient(PyObject*, PyObject* operands) {
+  if (!PyTuple_Check(operands)) return PyErr_SetString(PyExc_TypeError, "wants_gradient(tuple)"), nullptr;
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(operands); ++i) {
+    PyObject* one = PyTuple_GET_ITEM(operands, i);
+    const int library = libraries.library_of(Py_TYPE(one));
+    if (library == NUMPY || library == CUPY || (library != TORCH && !PyObject_HasAttr(one, names->requires_grad))) continue;
+    Ref wanted(PyObject_GetAttr(one, names->requires_grad));
+    const int is_true = wanted ? PyObject_IsTrue(wanted.get()) : -1;
+    if (is_true) return is_true < 0 ? nullptr : Py_NewRef(Py_True);
+  }
+  Py_RETURN_FALSE;
+}
+
 // is_zero(info) -> whether all entries of a contiguous int32 array are zero, after waiting for it; None: Python looks
 inline PyObject* is_zero(PyObject*, PyObject* array) {
   Described found;
@@ -121,6 +135,7 @@ inline PyObject* make_module() {
       {"set_torch", set_torch, METH_VARARGS, nullptr},
       {"describe", describe, METH_O, nullptr},
       {"is_zero", is_zero, METH_O, nullptr},
+      {"wants_gradient", wants_gradient, METH_O, nullptr},
       {"set_fetch", set_fetch, METH_VARARGS, nullptr},
       {"forget", forget, METH_NOARGS, nullptr},
       {"size", size, METH_NOARGS, nullptr},

@@ -30,13 +30,22 @@ class Answers(NamedTuple):
     recall: Callable[..., Callable[..., Matrices] | None]
 
 
+def _wants_gradient(operands: tuple[object, ...]) -> bool:
+    """Whether one of the operands has a `requires_grad` that is true."""
+    for one in operands:  # noqa: SIM110  a generator takes twice as long
+        if getattr(one, "requires_grad", False):
+            return True
+    return False
+
+
 class Launcher:
-    """The functions of the native module, `call`, `quick` and `is_zero`: None until it is loaded."""
+    """The functions of the native module: None, or in Python, until it is loaded."""
 
     def __init__(self) -> None:
         self.call: Callable[..., Matrices] | None = None
         self.quick: Callable[..., Matrices] | None = None
         self.is_zero: Callable[[Array], bool | None] | None = None
+        self.wants_gradient: Callable[[tuple[object, ...]], bool] = _wants_gradient
         self.module: native.Module | None = None
         self._answers: dict[str, Answers] = {}
         self._reason: str | None = None  # why it cannot be had; empty: not tried
@@ -99,7 +108,7 @@ class Launcher:
             self._reason = str(error).splitlines()[0]
             return
         module.attach(lambda array: readers.introduce(module, array), pin.CURRENT)
-        self.module, self.is_zero = module, module.is_zero
+        self.module, self.is_zero, self.wants_gradient = module, module.is_zero, module.wants_gradient
         for name in tuple(self._answers):
             self._attach(name, module)
 

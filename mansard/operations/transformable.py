@@ -13,11 +13,10 @@ from collections.abc import Callable
 from functools import cache, wraps
 from importlib import import_module
 
-from numpy import ndarray
-
 from ..arrays.types import Array
 from ..errors import Transformed, UnsupportedProblem
 from . import graphs
+from .launcher import LAUNCHER
 
 # library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
 _FRAMEWORKS = {name: f"mansard.frameworks.{name}" for name in ("numpy", "torch", "jax")}
@@ -36,10 +35,8 @@ def transformable(function: Callable[..., object], home: str) -> Callable[..., o
 
     @wraps(function)
     def call(*args: object, **kwargs: object) -> object:
-        for operand in args:
-            # known without asking the function, which takes 20 us
-            if type(operand) is not ndarray and getattr(operand, "requires_grad", False):
-                return _framework("torch")(name, function, args, kwargs)
+        if LAUNCHER.wants_gradient(args):  # known without asking the function, which takes 20 us
+            return _framework("torch")(name, function, args, kwargs)
         try:
             return function(*args, **kwargs)
         except Transformed as refusal:

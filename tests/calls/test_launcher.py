@@ -6,6 +6,7 @@ import ctypes
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,19 @@ def test_what_a_signature_does_not_capture_is_left_to_python(name: str) -> None:
     pytest.importorskip("torch", reason="torch is not installed")
     ms.gram(tensor(TALL))
     assert module().describe(unfit()[name]()) is None
+
+
+def test_operands_that_want_a_gradient() -> None:
+    """In Python and natively alike: tensors, parameters, other objects, tuples, nothing."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    from mansard.operations import launcher
+
+    plain, leaf = torch.ones(2), torch.ones(2, requires_grad=True)
+    given = [(), (plain,), (plain, leaf), (np.ones(2), leaf), (np.ones(2), plain, None, 1.0, "x", [leaf], (leaf,))]
+    for operands in (*given, (torch.nn.Parameter(plain),), (SimpleNamespace(requires_grad=1),)):
+        assert module().wants_gradient(operands) is launcher._wants_gradient(operands)
+    with pytest.raises(TypeError, match="tuple"):
+        module().wants_gradient([leaf])
 
 
 def test_state_of_torch_is_asked_in_every_call() -> None:

@@ -31,18 +31,18 @@ class Form(NamedTuple):
     conj_b: bool = False
 
 
-_PLAIN = Form()
+PLAIN = Form()  # one object for all callers: the native launcher finds plans by its address
 
 
 def multiply(
-    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Form = _PLAIN
+    A: Matrices, B: Matrices, out: Matrices, alpha: complex, beta: complex, backend: str | None, form: Form = PLAIN
 ) -> Matrices:  # fmt: skip
     """alpha A B + beta out for stacks and lists."""
     return operation.call(GEMM, A, B, out, alpha, beta, backend, form)
 
 
 def plan_gemm(
-    A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Form = _PLAIN, handover: bool = True
+    A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Form = PLAIN, handover: bool = True
 ) -> Plan:  # fmt: skip
     """Plan A B for stacks and lists. Nothing is written before every argument has been checked. `handover` leaves wide
     products to the array library, unless a record or the caller's choice of a backend speaks for ours.

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from ...arrays.types import Array, Kind
 from ...plan import pin
-from ..batched.gemm_call import Form, multiply
+from ..batched.gemm_call import PLAIN, Form, multiply
 from ..batched.triangular_call import Triangle, solve
 from .swaps import Kernel, Swaps
 from .task import Found, Task, copied, identity, zeros
@@ -24,7 +24,6 @@ Takes = Callable[[Task, Array], bool]  # whether a kernel would
 
 NARROW = 8  # columns of a panel that is not divided any more, even if no kernel takes it
 TRIANGLE = 128  # rows of a Cholesky factor up to which one pass is taken: solving for the rest is what takes time
-AS_IS = Form()
 TALL_AS = Form(True, True)  # the first operand is conjugated and transposed
 SQUARE = Form(False, False, True, True)  # the second one
 
@@ -88,12 +87,12 @@ class Blocked:
         """A panel of reflections also where T has to be formed."""
         return self.takes(task, panel) or (task is _PANEL and self.takes(_RAW, panel))
 
-    def _subtract(self, A: Array, B: Array, out: Array, form: Form = AS_IS) -> None:
+    def _subtract(self, A: Array, B: Array, out: Array, form: Form = PLAIN) -> None:
         """out - A B."""
         self._multiply(A, B, out, -1.0, 1.0, form)
 
     def _multiply(
-        self, A: Array, B: Array, out: Array, alpha: float = 1.0, beta: float = 0.0, form: Form = AS_IS
+        self, A: Array, B: Array, out: Array, alpha: float = 1.0, beta: float = 0.0, form: Form = PLAIN
     ) -> Array:
         """By a kernel; of single columns by the array library, see `Steps`."""
         if self.steps.single and min(*A.shape[-2:], *B.shape[-2:]) == 1:
@@ -214,7 +213,7 @@ class Blocked:
         if T is None:
             T = self._by_columns(V, tau) if self.steps.by_columns else self._compact(V, tau)
         W = self._multiply(V, X, None, form=TALL_AS)
-        W = self._multiply(T, W, None, form=TALL_AS if adjoint else AS_IS)
+        W = self._multiply(T, W, None, form=TALL_AS if adjoint else PLAIN)
         self._subtract(V, W, X)
 
     def compact(self, panel: Array, tau: Array) -> Array:

@@ -20,7 +20,7 @@ from ...plan.route import OWN_ROUTINE, Choice, Library, Request
 from ...plan.tall_skinny_rules import FEWEST_ON_CPUS, family_for
 from .. import library_launch, operation, stacks
 from .. import run as call
-from ..batched.gemm_call import Form, plan_gemm
+from ..batched.gemm_call import PLAIN, Form, plan_gemm
 from ..batched.gemv_call import plan_gemv
 from ..batched.library import matrix_product
 from ..batched.ragged_call import multiply_special
@@ -31,7 +31,6 @@ from .tsm2r_call import plan_tsm2r
 from .tsmm_call import plan_tsmm
 
 Run = Callable[[Array, Array, Array, complex, complex], Array]
-_PLAIN = Form()
 
 
 def matmul(
@@ -82,10 +81,10 @@ def matmul(
     >>> ms.matmul(V.reshape(3, 1, 2), np.ones((3, 2, 1))).ravel()
     array([1., 5., 9.])
     """
-    return operation.call(MATMUL, A, B, out, alpha, beta, backend, _PLAIN)
+    return operation.call(MATMUL, A, B, out, alpha, beta, backend, PLAIN)
 
 
-def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form = _PLAIN) -> Plan:
+def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form = PLAIN) -> Plan:
     """Plan A B: which operation answers is decided by shape and by records, before anything is compiled."""
     if stacks.is_list(A) or stacks.is_list(B):
         return plan_gemm(A, B, out, backend)
@@ -95,7 +94,7 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
     if _is_stack(a, b):
         if _are_vectors(a, b, None if out is None else kind.view(out, "out")):
             return _times_vectors(kind, A, B, out, backend)
-        free = a.device[0] == "cuda" and backend is None and form == _PLAIN and not pin.pins()
+        free = a.device[0] == "cuda" and backend is None and form == PLAIN and not pin.pins()
         folded = plan_folded(kind, A, B, out, a, b) if free else None
         return folded or plan_gemm(A, B, out, backend)
     if len(a.shape) != 2 or len(b.shape) != 2 or a.dtype not in DTYPES or a.dtype != b.dtype:

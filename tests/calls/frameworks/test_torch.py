@@ -541,3 +541,36 @@ def test_operators_keep_their_promises() -> None:
         (operators.linalg_eigh, [hermitian(a)], {}),
     ):
         torch.library.opcheck(operator, (operands, repr(options)))
+
+
+TALL, STACK = ((5, 2),), ((2, 2, 2),)
+OPERATORS: dict[str, tuple[tuple[tuple[int, ...], ...], dict[str, Any]]] = {  # shapes of operands, options
+    **{name: (STACK * 2, {}) for name in ("matmul", "blas.gemm", "linalg.solve_ex", "lyapunov")},
+    **{name: (TALL, {}) for name in (
+        "gram", "linalg.qr", "cholesky_qr", "linalg.svd", "linalg.pinv", "linalg.polar", "nuclear",
+    )},
+    **{name: (STACK, {}) for name in (
+        "linalg.inv", "linalg.inv_ex", "linalg.det", "linalg.slogdet", "linalg.cholesky", "linalg.cholesky_ex",
+        "linalg.lu_factor", "linalg.lu_factor_ex", "linalg.eigh", "linalg.eigh_ex",
+    )},
+    "matmul_gram": (((5, 2), (2, 2)), {}), "project": (TALL * 2, {}), "linalg.lstsq": (TALL * 2, {}),
+    "orthogonalize": (((5, 2), (5, 1)), {}), "blas.syrk": (STACK, {"uplo": "L"}), "blas.herk": (STACK, {"uplo": "L"}),
+    "blas.trsm": (STACK * 2, {"uplo": "L", "diag": "N"}), "linalg.solve": (STACK * 2, {"assume_a": "gen"}),
+    "linalg.svd_ex": (TALL, {"full_matrices": False}),
+}  # fmt: skip
+
+
+@pytest.mark.usefixtures("by_library")
+def test_every_operator_has_the_schema_and_the_shapes_that_it_promises() -> None:
+    from mansard.frameworks import torch_operators
+
+    assert set(OPERATORS) == set(torch_operators._OPERATORS)
+    for name, (shapes, options) in OPERATORS.items():
+        operands = [tensor(torch.float64, *shape, seed=i).detach() for i, shape in enumerate(shapes)]
+        if len(shapes[0]) > 2:
+            operands[0] = positive(operands[0])
+        elif name == "orthogonalize":
+            operands[1] = torch.linalg.qr(operands[1])[0]
+        told = (operands, repr(options))
+        utilities = ("test_schema", "test_faketensor")
+        torch.library.opcheck(torch_operators._OPERATORS[name], told, test_utils=utilities)
