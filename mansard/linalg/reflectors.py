@@ -88,9 +88,9 @@ def larft(v: Matrices, tau: Matrices, *, out: Matrices = None, backend: str | No
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         of_v, of_tau = given
         columns = _check_block(of_v)[1]
-        given = check_matrices(of_tau, "tau")[0]
-        if given != columns:
-            raise ValueError(f"tau has {given} numbers and v {columns} reflectors: one number for each")
+        numbers = check_matrices(of_tau, "tau")[0]
+        if numbers != columns:
+            raise ValueError(f"tau has {numbers} numbers and v {columns} reflectors: one number for each")
         return (reflectors.compact_block(kind, of_v, as_vectors(of_tau), places[0], backend),)
 
     operation = Operation(run, (Part("matrix", lambda v, tau: (v[1], v[1])),), ("v", "tau"))
