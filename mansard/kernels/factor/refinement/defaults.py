@@ -11,7 +11,7 @@ from . import space
 from .space import Columns, Config, Matrices, Update
 
 _ROWS = 16  # rows of a matrix per warp, at the least: each is a dependent sum
-_MOST = 8  # warps
+_MOST = 8  # warps of a block: larger blocks wait for each other at the end of a sum
 
 
 def default(problem: Problem, device: Device, variant: str | None = None) -> Config | None:
