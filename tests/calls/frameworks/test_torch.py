@@ -400,6 +400,37 @@ def test_what_no_gradient_needs_is_not_saved() -> None:
 
 
 @pytest.mark.usefixtures("by_library")
+def test_hooks_that_fail_leave_no_state_behind() -> None:
+    """Of saved tensors, of results, and inside of torch.func: later gradients are right."""
+    a, b = tensor(torch.float64, 3, 3), tensor(torch.float64, 3, 3, seed=1)
+
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("this hook fails")
+
+    def saved(pack: Any, unpack: Any) -> None:
+        with torch.autograd.graph.saved_tensors_hooks(pack, unpack):
+            L.solve(shifted(a), b).sum().backward()
+
+    def hooked() -> None:
+        result = ms.matmul(a, b)
+        result.register_hook(fails)
+        result.sum().backward()
+
+    def inside() -> None:
+        torch.func.grad(lambda x: fails(ms.gram(x)))(a.detach())
+
+    for call in (lambda: saved(fails, abs), lambda: saved(abs, fails), hooked, inside):
+        with pytest.raises(RuntimeError, match="this hook fails"):
+            call()
+        results = L.solve(shifted(a), b), ms.matmul(a, b)
+        expected = torch.linalg.solve(shifted(a), b), a @ b
+        ours, theirs = (torch.autograd.grad(sum(one.sin().sum() for one in of), (a, b)) for of in (results, expected))
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other)
+        assert not torch._C._are_functorch_transforms_active() and torch.is_grad_enabled()
+
+
+@pytest.mark.usefixtures("by_library")
 def test_what_backward_saved_may_not_be_overwritten() -> None:
     a = tensor(torch.float64, 2, 2, 2).detach().requires_grad_()
     x = L.solve(shifted(a), torch.ones(2, 2, 1, dtype=torch.float64))
