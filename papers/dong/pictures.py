@@ -8,14 +8,15 @@ from mansard.bench.batched.summary import batches, inner_of
 from mansard.bench.factor.operations import FACTORS
 from mansard.bench.factor.pictures import panels_of
 from mansard.bench.factor.summary import NAMES
-from mansard.bench.plots import BOUND, contenders, every_contender, figure, grid, legend, lines, style
+from mansard.bench.plots import BOUND, COLOURS, contenders, every_contender, figure, grid, legend, lines, style
 from mansard.bench.rows import OURS, operation_of
 from mansard.operations.factor.blocked import HOW
 
 from ..batches import is_experiment
-from ..found import RESULTS
+from ..found import RESULTS, experiment
 from . import hydro, scaling
 from .cases import label
+from .timeline import PARTS
 
 _PINNED = {"linewidth": 0.9, "markerfacecolor": "white"}
 _RECURSIVE = {"color": "#882255", "marker": "*", "markersize": 7, "linewidth": 0.9}  # the eighth line of seven colours
@@ -93,5 +94,24 @@ def steps_of_runs() -> Any:
     return hydro.figure_of([row for folder in folders for row in hydro.read(folder, "hydro.jsonl")])
 
 
+def time_lines() -> Any:
+    """Dong's figures 3.4 and 3.6: when the parts of an LU factorization run, a line per algorithm."""
+    found = experiment("dong-experiments", what="line")
+    about = {"environment": {"device": found[0]["device"], "date": max(row["date"] for row in found)}}
+    title = f"LU of {found[0]['count']:,} matrices of {found[0]['n']} x {found[0]['n']}, float64"
+    drawn, (axis,) = figure(about, title, size=(11, 3.0))
+    for part, colour in zip(PARTS, COLOURS, strict=False):
+        for place, row in enumerate(found):
+            begin = row["parts"][0][1]
+            bars = [((start - begin) / 1e3, (end - start) / 1e3) for name, start, end in row["parts"] if name == part]
+            axis.broken_barh(bars, (place - 0.35, 0.7), color=colour, linewidth=0, label="" if place else part)
+    axis.set_yticks(range(len(found)), [row["how"] for row in found])
+    axis.invert_yaxis()
+    axis.grid(False, axis="y")
+    axis.set(xlabel="milliseconds")
+    drawn.legend(loc="outside right upper", fontsize=8)
+    return drawn
+
+
 # pictures of pages alone, which need no results of a benchmark
-PAGE = {"hydro": steps_of_runs, "scaling": scaling.picture}
+PAGE = {"hydro": steps_of_runs, "scaling": scaling.picture, "time_lines": time_lines}

@@ -9,6 +9,8 @@ from typing import Any
 from mansard.bench.plots import figure, plain_ticks, style
 from mansard.bench.rows import Row, of_set
 
+from ..found import experiment
+
 
 def _pinned(results: dict[str, Any], name: str) -> list[Row]:
     """Right rows of an experiment with pinned parameters."""
@@ -174,3 +176,23 @@ def threads(results: dict[str, Any]) -> Any:
 
 def _pin(name: str) -> Callable[[Row], Any]:
     return lambda row: row["pins"][name]
+
+
+def occupancy() -> Any:
+    """Figure 17: speed of the kernel for A^H B and of two altered ones by resident warps, a panel per tile."""
+    found = [row for row in experiment("ernst-occupancy", what="probe") if row["right"]]
+    about = {"environment": {"device": found[0]["device"], "date": max(row["date"] for row in found)}}
+    tiles = sorted({tuple(row["tile"]) for row in found})
+    drawn, axes = figure(about, "Tiled kernel, float64: what more warps would bring", 1, len(tiles), (6.0, 3.8))
+    for axis, tile in zip(axes, tiles, strict=True):
+        inside = [row for row in found if tuple(row["tile"]) == tile]
+        for number, kind in enumerate(dict.fromkeys(row["kind"] for row in inside)):
+            points = sorted((row["warps"], row["gflops"]) for row in inside if row["kind"] == kind)
+            axis.plot(*zip(*points, strict=True), label=kind, **style(number))
+        axis.set(title=f"tile {tile[0]} x {tile[1]}", xlabel="warps launched per multiprocessor", ylabel="GFLOP/s",
+                 ylim=(0, None))  # fmt: skip
+    axes[0].legend(fontsize=8)
+    return drawn
+
+
+PAGE = {"occupancy": occupancy}  # pictures of the page alone, which need no results of a benchmark

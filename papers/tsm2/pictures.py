@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from mansard.bench.plots import COLOURS, figure, grid
+from mansard.bench.plots import COLOURS, figure, grid, style
 from mansard.bench.rows import Row, of_set
 
+from ..found import experiment, median
 from .choices import choices, step_of
+from .tsm2l import TILES
 
 
 def steps(results: dict[str, Any]) -> Any:
@@ -63,3 +65,26 @@ def model(results: dict[str, Any]) -> Any:
     axis.grid(False, axis="x")
     axis.legend(fontsize=8, ncols=2, loc="lower right")
     return drawn
+
+
+def tiles() -> Any:
+    """TSM2X's figure 5: algorithms 6 and 7 by tiles per thread, a panel per dtype and algorithm, a line per height."""
+    found = [row for row in experiment("tsm2l") if row["right"] and row["n"] == 16]
+    about = {"environment": {"device": found[0]["device"], "date": max(row["date"] for row in found)}}
+    panels = [(algorithm, dtype) for algorithm in (6, 7) for dtype in ("float32", "float64")]
+    drawn, axes = grid(about, "Tiles per thread, k = n = 16 (TSM2X, figure 5)", len(panels), 4, (4.4, 3.4))
+    for axis, (algorithm, dtype) in zip(axes, panels, strict=True):
+        inside = [row for row in found if (row["algorithm"], row["dtype"]) == (algorithm, dtype)]
+        for number, rows in enumerate(sorted({row["rows"] for row in inside}, reverse=True)):
+            points = sorted((row["tcf"], row["bytes"] / median(row["seconds"]) / 1e9) for row in inside
+                            if row["rows"] == rows)  # fmt: skip
+            axis.plot(*zip(*points, strict=True), label=f"{rows:,} rows", **style(number))
+        axis.set(title=f"algorithm {algorithm}, {dtype}", xlabel="tiles per thread (tcf)", ylabel="GB/s", xscale="log",
+                 ylim=(0, None))  # fmt: skip
+        axis.set_xticks(TILES, map(str, TILES))
+        axis.minorticks_off()
+    drawn.legend(*axes[0].get_legend_handles_labels(), loc="outside right upper", fontsize=8)
+    return drawn
+
+
+PAGE = {"tiles": tiles}  # pictures of the page alone, which need no results of a benchmark
