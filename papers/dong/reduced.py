@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mansard.bench.rows import Row
+
 from ..found import Number, column, results, rows
 from .measured import versions
 from .reductions import shares_of
@@ -21,7 +23,7 @@ def bidiagonal() -> Number:
     peers = [row for row in found if row.get("x_peer")]
     values = {"largest": largest["M"], "gflops": largest["gflops"], "share": share[largest["M"]],
               "least": min(share.values()), "most": max(share.values()), "best": max(share, key=lambda n: share[n]),
-              "small": found[0]["gflops"], "first": found[0]["M"],
+              **_by_bound(found),
               "peer": min(column(peers, "x_peer")), "peer_most": max(column(peers, "x_peer"))}  # fmt: skip
     columns: tuple[str, ...] = ("n", "matrices", "GFLOP/s", "bound by products with vectors", "% of it", "x cuSOLVER")
     if his := versions():
@@ -29,6 +31,16 @@ def bidiagonal() -> Number:
         cells = tuple((*cell, *(f"{his[int(cell[0])][name]:.0f}" if name in his.get(int(cell[0]), {}) else ""
                                 for name in VERSIONS)) for cell in cells)  # fmt: skip
     return Number(values["share"] > 50, values, columns, cells)
+
+
+def _by_bound(found: list[Row]) -> dict[str, float]:
+    """Shares of the bound where a matrix stays on a multiprocessor, arithmetic limits, and where products do."""
+    bound = {row["M"]: row["gflops"] * 100 / row["percent_limit"] for row in found}
+    inside = [n for n in bound if bound[n] > 2 * min(bound.values())]
+    share = {row["M"]: row["percent_limit"] for row in found}
+    near, far = ([share[n] for n in share if (n in inside) == chosen] for chosen in (True, False))
+    return {"inside": max(inside, default=0), "near_least": min(near, default=0.0), "near_most": max(near, default=0.0),
+            "far_least": min(far), "far_most": max(far)}  # fmt: skip
 
 
 def phases() -> Number:

@@ -13,6 +13,7 @@ from .choices import choices, step_of
 _MATMUL = "h200/matmul"
 _BAND = "percent_bandwidth"
 _STEPS = ("inner", "outer", "shared", "prefetch")
+_SHORT = 128  # inner dimensions up to which a call takes about as long
 
 
 def steps() -> Number:
@@ -33,15 +34,22 @@ def steps() -> Number:
         prefix = "" if dtype == "float64" else "single_"
         last = [each["prefetch"][_BAND] for each in inside]
         values |= {f"{prefix}{name}": median(found_ratios) for name, found_ratios in ratios.items()}
+        tuned = [each["shared"]["median"] / _prefetched(*place) for place, each in found.items() if place[0] == dtype]
         values |= {f"{prefix}worst": min(min(each) for each in ratios.values()), f"{prefix}least": min(last),
-                   f"{prefix}most": max(last)}  # fmt: skip
+                   f"{prefix}most": max(last), f"{prefix}tuned": median(tuned)}  # fmt: skip
     columns = ("dtype", "n", "m = k", *(f"{name}, % of bandwidth" for name in _STEPS), "tensor cores", "cuBLAS")
     return Number(values["outer"] > 1.5 and values["shared"] > 1, values, columns, tuple(cells))
 
 
+def _prefetched(dtype: str, n: int, side: int) -> float:
+    """Seconds of the step with prefetching by the best parameters that were tried."""
+    found = rows(_MATMUL, "steps", "tsm2model", dtype=dtype, N=n, M=side)
+    return float(min(row["median"] for row in found if row["pins"].get("STEP") == "prefetch"))
+
+
 def _square(dtype: str) -> list[Row]:
-    found = rows(_MATMUL, "tsm2r", dtype=dtype, layout="col")
-    return [row for row in found if row["N"] in (2, 4, 8, 16)]
+    found = rows(_MATMUL, "tsm2r", "rectangles", dtype=dtype, layout="col")  # which share a case
+    return [row for row in found if row["N"] in (2, 4, 8, 16) and row["M"] == row["K"]]
 
 
 def _table() -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
@@ -145,7 +153,9 @@ def small_inner() -> Number:
     share = {row["K"]: row[_BAND] for row in found}
     cells = tuple((str(row["K"]), f"{1e6 * row['median']:.1f}", f"{row[_BAND]:.0f}") for row in found)
     least, most = min(share), max(share)
-    values = {"least": least, "small": share[least], "most": most, "large": share[most]}
+    short = [1e6 * row["median"] for row in found if row["K"] <= _SHORT]
+    values = {"least": least, "small": share[least], "most": most, "large": share[most], "short": _SHORT,
+              "quickest": min(short), "slowest": max(short)}  # fmt: skip
     return Number(share[least] < share[most] / 2, values, ("k", "us", "% of the read bandwidth"), cells)
 
 
@@ -157,6 +167,6 @@ def rectangular() -> Number:
                    f"{row['median'] / row['K'] / (whole['median'] / whole['K']):.2f}") for row in found)  # fmt: skip
     values = {"whole": whole[_BAND], "least": min(column(found, _BAND)), "peer": min(column(found, "x_peer")),
               "longer": max(row["median"] / row["K"] for row in found) / (whole["median"] / whole["K"]),
-              "k": min(found, key=lambda row: row[_BAND])["K"]}  # fmt: skip
+              "k": min(found, key=lambda row: row[_BAND])["K"], "us": min(1e6 * row["median"] for row in found)}
     columns = ("k", "us", "% of the read bandwidth", "x cuBLAS", "time per column, over k = m")
     return Number(values["least"] > 0.75 * values["whole"], values, columns, cells)
