@@ -159,7 +159,7 @@ def _judge(
         if far <= FAR and vendor_wins(vendor, trial):
             return Record(
                 None,
-                f"handing over to the array library took {_time(vendor)} where our best took {_time(trial)}, "
+                f"the array library took {_time(vendor)}, the best kernel {_time(trial)}, "
                 f"measured at {_named(problem, tall)} ({place}, {trial.date[:10]})",
             )
         return Record(config, _reason(trial, vendor, problem, tall, far, place))
@@ -182,7 +182,7 @@ def _usable(trial: Trial, problem: Problem, device: Device, family: Family) -> A
 
 def _reason(trial: Trial, vendor: Trial | None, problem: Problem, tall: Sizes, far: float, place: str) -> str:
     share = f", {trial.percent:.0f} % of the limit" if trial.percent else ""
-    versus = f", handing over {_time(vendor)}" if vendor else ""
+    versus = f", the array library {_time(vendor)}" if vendor else ""
     versus += " (within the spread of both)" if is_undecided(vendor, trial) else ""
     goal = "tuned for energy, " if trial.joules else ""
     text = f"{goal}measured at {_named(problem, tall)}: {_time(trial)}{share}{versus} ({place}, {trial.date[:10]})"
