@@ -45,8 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"an operation (solve, gemm, ...), a group of them ({', '.join(CATALOGUES)}), or an application of the "
     text += f"source tree ({', '.join(applications.APPLICATIONS)}); {scale.NAME}: scaling over ranks of MPI; "
     text += f"{drawn.NAME}: problems drawn at random; {choices.NAME}: choices for unrecorded shapes; "
-    text += "without it a sample of all groups, a folder each"
-    parser.add_argument("operation", nargs="?", help=text)
+    text += "several: one after the other, a folder each; without it a sample of all groups"
+    parser.add_argument("operation", nargs="*", help=text)
     scale.add_argument(parser)
     drawn.add_arguments(parser)
     choices.add_argument(parser)
@@ -117,6 +117,26 @@ def _sets_text(*families: str, added: Extension = NOTHING) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
+    """Measure an operation, all of them, or several in turn, each in a folder of its own."""
+    several = len(args.operation) > 1
+    seconds = args.seconds / len(args.operation) if several and args.seconds is not None else args.seconds
+    for name in args.operation:
+        _check_known(name)
+    asked = [
+        {"operation": name, "out": args.out / name if several else args.out, "seconds": seconds}
+        for name in args.operation or [None]
+    ]
+    return max(_run(argparse.Namespace(**vars(args) | one)) for one in asked)
+
+
+def _check_known(name: str) -> None:
+    known = (*CATALOGUES, *applications.APPLICATIONS, scale.NAME, choices.NAME, drawn.NAME)
+    if name not in (*known, *registry.names()):
+        hint = near(name, (*known, *registry.names()))
+        raise UsageError(f"bench {name}: name an operation, or one of {', '.join(known)}{hint}")
+
+
+def _run(args: argparse.Namespace) -> int:
     if args.operation == scale.NAME:
         return scale.run(args, print_table)
     if args.operation == choices.NAME:
@@ -170,10 +190,8 @@ def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict
     if args.operation is None or (args.operation in CATALOGUES and not named.is_sized(args)):
         groups = [args.operation] if args.operation else list(CATALOGUES)
         return args.operation, {group: _sets(args, group, added) for group in groups}, added
-    if args.operation not in registry.names():
-        known = (*CATALOGUES, *applications.APPLICATIONS)
-        hint = near(args.operation, (*known, *registry.names()))
-        raise UsageError(f"bench {args.operation}: name an operation, or one of {', '.join(known)}{hint}")
+    if args.operation in CATALOGUES:
+        raise UsageError(f"bench {args.operation}: name an operation of this group, whose sizes these can be")
     group, sets, added = named.sets_for(args, added)
     return group, {group: sets}, added
 

@@ -88,6 +88,7 @@ WRONG = [
     ("bench gramm", "did you mean 'gram'?"),
     ("bench slove", "did you mean 'solve'?"),
     ("bench --m 4", "name it, as in bench solve"),
+    ("bench svd egih", "egih: name an operation"),
     ("bench factor --m 4", "name an operation"),
     ("bench solve --m 4 --k 7", "solve has no --k"),
     ("bench qr --m 4 --n 3", "leave --n out"),
