@@ -25,6 +25,7 @@ _KNOWN: dict[str, Rule] = {
     **{name: _TEXT for name in ("reason", "stored", "columns", "family", "date", "route")},
     "accumulate": Flag(),
 }
+COMPILED = ("kernels", "seconds", "slowest")  # of a family's kernels in the cache
 _HEADER = re.compile(r"(\w+/)*\w+\.(cuh|hpp|h)")
 _TABLES = ("pins", "beside", "storage", "config", "uniform", "in_cache", "energy")
 
@@ -50,6 +51,15 @@ def _note(values: dict[str, Any]) -> None:
     missing, unfinished = values.get("missing", {}), values.get("unfinished", [])
     if not isinstance(missing, dict) or not isinstance(unfinished, list):
         raise Damaged("missing and unfinished are no lists")
+    _compiling(values.get("compiling", {}))
+
+
+def _compiling(values: Any) -> None:
+    """Check what a cache says of the kernels of families."""
+    families = list(values.values()) if isinstance(values, dict) else [None]
+    for one in families:
+        if not isinstance(one, dict) or any(_NUMBER.refusal(one.get(name)) for name in COMPILED):
+            raise Damaged(f"compiling={shown(values)} is no table of seconds")
 
 
 def row(values: Any) -> dict[str, Any]:
@@ -90,6 +100,7 @@ def results(values: Any) -> dict[str, Any]:
         raise Damaged(f"is no document with {', '.join(kinds)}")
     if not isinstance(values.get("family"), str) or not isinstance(values.get("ceilings") or {}, dict):
         raise Damaged("has no family, or ceilings that are none")
+    _compiling(values.get("compiling", {}))
     for each in values["rows"]:
         row(each)
     return values

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ..compile.cache import default_cache
 from ..errors import BackendUnavailable, LaunchError
 from ..machine.meter import Effort
 from ..plan.problem import DTYPES, REAL
@@ -157,7 +158,8 @@ def run(options: Options, added: Extension = NOTHING, known: dict[str, Any] | No
         finished = {
             line["case"] for line in store.read(journal.path) if line["line"] == "row" and line["run"] == journal.run
         }
-        journal.write("note", missing=missing, unfinished=[case.key for case in chosen if case.key not in finished])
+        unfinished = [case.key for case in chosen if case.key not in finished]
+        journal.write("note", missing=missing, unfinished=unfinished, compiling=default_cache().seconds_by_family())
         results = store.write_results(options.out)
     if not left:
         journal.write("finished")

@@ -168,6 +168,7 @@ def collect(folder: Path) -> dict[str, Any]:
         "ceilings": asdict(ceilings) if ceilings else None,
         "missing": {name: reason for note in notes for name, reason in note.get("missing", {}).items()},
         "unfinished": notes[-1].get("unfinished", []) if notes else [],
+        "compiling": notes[-1].get("compiling", {}) if notes else {},
         "runs": [_without(run) for run in runs],
         "rows": compare(rows),
     }

@@ -227,6 +227,17 @@ def unfinished(results: dict[str, Any]) -> Table:
     return Table("Not measured, out of time", ("case",), [(name,) for name in results["unfinished"]])
 
 
+def compiling(results: dict[str, Any], missed: set[int]) -> Table:
+    """What compiling a family's kernels took, of all in the cache when the last run ended."""
+    found = results.get("compiling", {})
+    cells = [
+        (family, f"{one['kernels']}", f"{one['seconds'] / one['kernels']:.2f}", f"{one['slowest']:.2f}")
+        for family, one in found.items()
+        if one["kernels"]
+    ]
+    return Table("Compiling: kernels in the cache", ("family", "kernels", "seconds, mean", "slowest"), cells)
+
+
 def runs(results: dict[str, Any], missed: set[int]) -> Table:
     """The runs that the rows are from: when, on which card, of which commit, and with how many samples."""
     cells = []
@@ -259,5 +270,5 @@ def tables(results: dict[str, Any], missed: set[int], added: Sequence[Maker] = (
     """Every table of the report that has content."""
     makers = (by_range, others, short, sustained, host, *matmul_summary.MAKERS, *batched_summary.MAKERS,
               *batched_tables.MAKERS, *factor_summary.MAKERS, *spectral_summary.MAKERS, *sparse_summary.MAKERS, *added,
-              greenup.table, doubtful.table, freshness.table, runs)  # fmt: skip
+              greenup.table, doubtful.table, freshness.table, compiling, runs)  # fmt: skip
     return [table for table in (maker(results, missed) for maker in makers) if table.cells]

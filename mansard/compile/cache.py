@@ -81,6 +81,16 @@ class Cache:
                 if isinstance(what, str) and what.isprintable() and isinstance(seconds, int | float) and seconds >= 0:
                     yield what, float(seconds)
 
+    def seconds_by_family(self) -> dict[str, dict[str, float]]:
+        """Kernels by family, the slowest first: how many, and the seconds that compiling took, all and the most."""
+        found: dict[str, dict[str, float]] = {}
+        for what, seconds in self.compiled():
+            one = found.setdefault(what.partition(",")[0], {"kernels": 0, "seconds": 0.0, "slowest": 0.0})
+            one["kernels"] += 1
+            one["seconds"] = round(one["seconds"] + seconds, 3)
+            one["slowest"] = max(one["slowest"], seconds)
+        return dict(sorted(found.items(), key=lambda item: -item[1]["slowest"]))
+
     def get_or_build(self, key: Key, source_name: str, build: Builder) -> Entry:
         """The entry for `key`, built by `build(folder)` if it is missing or damaged."""
         folder = self._folder(key)

@@ -110,20 +110,9 @@ def surroundings() -> dict[str, Any]:
         **_gpus(),
         "energy": _energy(),
         "cache": {"folder": str(folder), "writable": _writable(str(folder))},
-        "compiling": _compiling(),
+        "compiling": default_cache().seconds_by_family(),
         "missing": missing,
     }
-
-
-def _compiling() -> dict[str, dict[str, float]]:
-    """Kernels in the cache by family: how many, and the seconds that compiling took, all of them and the slowest."""
-    found: dict[str, dict[str, float]] = {}
-    for what, seconds in default_cache().compiled():
-        one = found.setdefault(what.partition(",")[0], {"kernels": 0, "seconds": 0.0, "slowest": 0.0})
-        one["kernels"] += 1
-        one["seconds"] = round(one["seconds"] + seconds, 3)
-        one["slowest"] = max(one["slowest"], seconds)
-    return dict(sorted(found.items(), key=lambda item: -item[1]["slowest"]))
 
 
 def _version(module: str, distributions: tuple[str, ...]) -> str | None:
