@@ -117,16 +117,21 @@ def _sets_text(*families: str, added: Extension = NOTHING) -> str:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Measure an operation, all of them, or several in turn, each in a folder of its own."""
-    several = len(args.operation) > 1
-    seconds = args.seconds / len(args.operation) if several and args.seconds is not None else args.seconds
+    """Measure an operation, all of them, or several in turn."""
     for name in args.operation:
         _check_known(name)
+    return max(map(_run, each(args)))
+
+
+def each(args: argparse.Namespace) -> list[argparse.Namespace]:
+    """The arguments for each operation that is named; of several, each has its share of the time and its own folder."""
+    several, seconds = len(args.operation) > 1, args.seconds
+    share = seconds / len(args.operation) if several and seconds is not None else seconds
     asked = [
-        {"operation": name, "out": args.out / name if several else args.out, "seconds": seconds}
+        {"operation": name, "out": args.out / name if several else args.out, "seconds": share}
         for name in args.operation or [None]
     ]
-    return max(_run(argparse.Namespace(**vars(args) | one)) for one in asked)
+    return [argparse.Namespace(**vars(args) | one) for one in asked]
 
 
 def _check_known(name: str) -> None:

@@ -312,10 +312,17 @@ def test_every_name_is_tuned_and_measured(name: str) -> None:
     bench_command.add_arguments(parser)
     size = Size("cpu", dict.fromkeys(ITEMSIZE, 1 << 12), 1 << 20)
     for words in ([name], [name, *sized(name)], [name, *sized(name), "--dtype", "float32,complex128"]):
-        group, sets, added = named.sets_for(parser.parse_args(words), NOTHING)
+        group, sets, added = named.sets_for(bench_command.each(parser.parse_args(words))[0], NOTHING)
         found = [case for one in sets for case in added.sets[group][one](replace(size, backend="cuda"))]
         assert found and (len(words) == 1 or {one.M for one in found} <= {8, 27})
         assert all(case.key and case.bytes and case.problems() is not None for case in found)
+
+
+def test_several_operations_have_folders_and_shares_of_the_time() -> None:
+    parser = cli.Parser()
+    bench_command.add_arguments(parser)
+    found = bench_command.each(parser.parse_args(["svd", "eigh", "--seconds", "30", "--out", "x"]))
+    assert [(one.operation, str(one.out), one.seconds) for one in found] == [("svd", "x/svd", 15), ("eigh", "x/eigh", 15)]
 
 
 @needs_no_gpu
