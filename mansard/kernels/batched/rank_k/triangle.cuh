@@ -9,6 +9,14 @@ struct Depth {
   static constexpr int VALUE = VALUE_;
 };
 
+// What leaves at once. An entry of complex128 may begin at any multiple of eight bytes, a pack of one may not.
+template <class T, int COUNT, bool ANYWHERE>
+struct Leaving : Pack<T, COUNT> {};
+template <class T>
+struct Leaving<T, 1, true> {
+  T e[1];
+};
+
 // Operands as kernels see them. C is row-major or has arbitrary strides; a column-major C is the other triangle of its
 // transpose, whose factors are conjugated the other way round. `factor` is the alpha of A with two factors.
 template <class P, class Arguments>
@@ -112,6 +120,7 @@ struct Triangle {
   // is alone. Those of an upper triangle are mirrored in both directions.
   static constexpr int PIECE = C::FEED == Feed::elements ? 1 : C::READ;
   static constexpr int BLOCKS = N / PIECE, WIDTH = BLOCKS + 1, COUNT = (BLOCKS + 1) / 2 * PIECE * WIDTH;
+  using Taken = Leaving<T, PIECE, C::FEED == Feed::elements>;
   struct Piece {
     int row, column, entries;  // of an upper triangle, the last ones of the piece
     bool exists;
@@ -145,11 +154,11 @@ struct Triangle {
     MANSARD_UNROLL
     for (int j = 0; j < AT_ONCE; ++j)
       visit(j, [&](T* at, const T* from, int entries, int diagonal) {
-        Pack<T, PIECE> pack = *reinterpret_cast<const Pack<T, PIECE>*>(from);
+        Taken pack = *reinterpret_cast<const Taken*>(from);
         if constexpr (P::ACCUMULATE)
           MANSARD_UNROLL
           for (int i = 0; i < PIECE; ++i) pack.e[i] = with_old(scales, pack.e[i], old[j][i], i == diagonal);
-        if (PIECE == 1 || entries == PIECE) *reinterpret_cast<Pack<T, PIECE>*>(at) = pack;
+        if (PIECE == 1 || entries == PIECE) *reinterpret_cast<Taken*>(at) = pack;
         else
           each_entry(entries, [&](int i) { at[i] = pack.e[i]; });
       });
