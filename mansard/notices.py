@@ -52,14 +52,4 @@ def announced(root: Path) -> Iterator[None]:
         _IS_ANNOUNCED.reset(token)
 
 
-@contextmanager
-def unannounced() -> Iterator[None]:
-    """Mention no compilation in the block."""
-    token = _IS_ANNOUNCED.set(True)
-    try:
-        yield
-    finally:
-        _IS_ANNOUNCED.reset(token)
-
-
 _TEXT = "mansard: compiling %s (once: it is kept in %s; MANSARD_QUIET=1 silences this)"

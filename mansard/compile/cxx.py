@@ -5,12 +5,11 @@ from __future__ import annotations
 import platform
 import shutil
 import tempfile
-import threading
 from collections import Counter
 from functools import lru_cache
 from pathlib import Path
 
-from .. import forks, notices, settings
+from .. import forks, settings
 from ..codegen.instantiate import Source
 from ..errors import BackendUnavailable, CompileError
 from .cache import Built, Cache, Entry, default_cache
@@ -53,12 +52,11 @@ PRELUDE = """\
 #include <omp.h>
 #endif
 """
-WITHOUT_PRELUDE = 1  # kernels of a process that are compiled before the prelude is: most programs need one, or many
+WITHOUT_PRELUDE = 3  # kernels of a process that are compiled before precompiling pays
 
 _SOURCES = {".so": "kernel.cpp", ".o": "kernel.cpp", ".gch": "prelude.hpp"}
 _MODES = {".so": "-shared", ".o": "-c", ".gch": "-xc++-header"}
 _compiled: Counter[Path] = Counter()  # CPU kernels by cache
-_precompiling: dict[Path, threading.Thread] = {}  # by cache
 
 
 def compile_cpu(source: Source, extra_flags: tuple[str, ...] = ()) -> Entry:
@@ -158,24 +156,12 @@ _TRY = ("-fuse-ld=gold", "-shared", "-fPIC", "-x", "c++", "-")
 
 
 def _prelude(root: Path) -> tuple[str, ...]:
-    """Options that bring in the precompiled prelude of the cache at `root`, where it is ready. It is precompiled beside
-    kernels: one that waited for it would take longer than without it."""
+    """Options that bring in the precompiled prelude, once enough kernels were compiled into the cache at `root`."""
     _compiled[root] += 1
-    if not _has_prelude(root):
-        if _compiled[root] <= WITHOUT_PRELUDE:
-            return ()
-        if root not in _precompiling:
-            _precompiling[root] = threading.Thread(target=_precompile, args=(root,), name="mansard-prelude")
-            _precompiling[root].start()
-        if _precompiling[root].is_alive():  # not so in a child that was forked meanwhile: it precompiles itself
-            return ()
+    if _compiled[root] <= WITHOUT_PRELUDE and not _has_prelude(root):
+        return ()
     path = _precompiled(root)
     return ("-include", str(path)) if path and path.exists() else ()
-
-
-def _precompile(root: Path) -> None:
-    with notices.unannounced():  # nobody waits for it
-        _precompiled(root)
 
 
 @lru_cache(maxsize=4)

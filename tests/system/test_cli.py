@@ -322,7 +322,8 @@ def test_several_operations_have_folders_and_shares_of_the_time() -> None:
     parser = cli.Parser()
     bench_command.add_arguments(parser)
     found = bench_command.each(parser.parse_args(["svd", "eigh", "--seconds", "30", "--out", "x"]))
-    assert [(one.operation, str(one.out), one.seconds) for one in found] == [("svd", "x/svd", 15), ("eigh", "x/eigh", 15)]
+    assert [(str(one.out), one.seconds) for one in found] == [("x/svd", 15), ("x/eigh", 15)]
+    assert [one.operation for one in found] == ["svd", "eigh"]
 
 
 @needs_no_gpu

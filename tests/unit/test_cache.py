@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import pytest
@@ -163,17 +162,3 @@ def test_no_compiler_still_answers(own_cache: Path, monkeypatch: pytest.MonkeyPa
         ms.settings.reread()
         for cached in (cxx.find_compiler, select._unavailable):
             cached.cache_clear()
-
-
-def test_the_prelude_is_precompiled_beside_the_second_kernel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No kernel waits for it; those that are compiled once it is ready include it."""
-    ready, made = threading.Event(), tmp_path / "prelude.hpp"
-    made.write_text("")
-    monkeypatch.setattr(cxx, "_has_prelude", lambda root: False)
-    monkeypatch.setattr(cxx, "_precompiled", lambda root: made if ready.wait(60) else None)
-    monkeypatch.setattr(cxx, "_precompiling", {})
-    assert cxx._prelude(tmp_path) == () and not cxx._precompiling
-    assert cxx._prelude(tmp_path) == () == cxx._prelude(tmp_path)
-    ready.set()
-    cxx._precompiling[tmp_path].join()
-    assert cxx._prelude(tmp_path) == ("-include", str(made))
