@@ -170,8 +170,6 @@ def update_triangle(
         return several(a, factors, options, out, backend)
     check_options(*options, beta, out)
     kind = kind_of(a, "a")
-    if kind is not None and kind.immutable:
-        raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
     if any(isinstance(one, Ragged) for one in (a, b, out)) or differ(a) or differ(b):
         return _rank_k_of_ragged(kind, a, b, factors, options, out, backend)
     return update(a, b, out, alpha, beta, backend, form)
@@ -190,7 +188,7 @@ def _rank_k_of_ragged(
     uplo, trans, other = options
     if b is not None and (isinstance(a, Ragged), stacks.is_list(a)) != (isinstance(b, Ragged), stacks.is_list(b)):
         raise TypeError(f"a is a {type(a).__name__} and b a {type(b).__name__}: both need the same form of batch")
-    if out is not None:
+    if out is not None and not (kind is not None and kind.immutable):  # which is refused below
         verify = partial(check_places, kind, a, trans, out)
         if stacks.is_list(a) and stacks.is_list(out):
             check_once(kind, ("rank k", trans), a, out, verify)

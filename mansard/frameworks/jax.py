@@ -11,12 +11,12 @@ from inspect import Signature, signature
 from typing import Any
 
 from ..errors import Transformed
-from .tangents import derived, factors, orthogonal, products, sparse, spectral, systems, triangular, vectors
+from .tangents import derived, factors, orthogonal, products, sparse, spectral, systems, triangular, updates, vectors
 from .tangents.checks import operand
 
 TWINS: dict[str, Callable[..., Any]] = {
     name: function
-    for module in (products, triangular, systems, factors, spectral, orthogonal, derived, sparse, vectors)
+    for module in (products, updates, triangular, systems, factors, spectral, orthogonal, derived, sparse, vectors)
     for name, function in module.PUBLIC.items()
 }
 _OPERANDS = ("A", "B", "V", "S", "W", "a", "b", "x", "y", "lu", "piv", "c")

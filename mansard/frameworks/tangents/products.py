@@ -1,4 +1,4 @@
-"""Products under JAX's transformations: `gram`, `matmul`, `gemm`, `gemv`, `syrk`, `herk`, `matmul_gram`, `project`."""
+"""Products under JAX's transformations: `gram`, `matmul`, `gemm`, `gemv`, `matmul_gram`, `project`."""
 
 from __future__ import annotations
 
@@ -259,28 +259,6 @@ def matmul(A: Array, B: Array, *, alpha: Any = 1.0, beta: Any = 0.0, backend: st
     return scaled(found, alpha, beta)
 
 
-def syrk(
-    a: Array, *, alpha: Any = 1.0, beta: Any = 0.0, uplo: str = "L", trans: str = "N", backend: str | None = None
-) -> Array:
-    return scaled(_rank_k(a, uplo, trans, "T", backend), alpha, beta, 2)
-
-
-def herk(
-    a: Array, *, alpha: Any = 1.0, beta: Any = 0.0, uplo: str = "L", trans: str = "N", backend: str | None = None
-) -> Array:
-    return scaled(_rank_k(a, uplo, trans, "C", backend), alpha, beta, 2)
-
-
-def _rank_k(a: Array, uplo: str, trans: str, other: str, backend: str | None) -> Array:
-    matrices(a, "a")
-    if uplo not in ("L", "U"):
-        raise ValueError(f"uplo={uplo!r} is neither 'L' nor 'U'")
-    if trans not in ("N", other):
-        raise ValueError(f"trans={trans!r} is neither 'N' nor {other!r}")
-    found = product(a, a, *(("N", other) if trans == "N" else (other, "N")), backend=backend)
-    return (found + (h(found) if other == "C" else t(found))) / 2  # rounding may have told the triangles apart
-
-
 def matmul_gram(
     V: Array, S: Array, *, alpha: Any = 1.0, beta: Any = 0.0, backend: str | None = None
 ) -> tuple[Array, Array]:
@@ -297,5 +275,5 @@ def project(V: Array, W: Array, *, backend: str | None = None) -> tuple[Array, A
 
 PUBLIC = {
     "gram": gram, "matmul": matmul, "matmul_gram": matmul_gram, "project": project,
-    "blas.gemm": gemm, "blas.gemv": gemv, "blas.syrk": syrk, "blas.herk": herk,
+    "blas.gemm": gemm, "blas.gemv": gemv,
 }  # fmt: skip

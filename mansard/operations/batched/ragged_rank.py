@@ -6,6 +6,7 @@ from functools import partial
 
 from ...arrays.types import Array, Matrices
 from .. import stacks
+from ..batch_checks import through_jax
 from ..ragged import Ragged
 from ..ragged_indices import Indices
 from ..ragged_layout import Layout
@@ -97,6 +98,9 @@ def rank_k_lists(
 ) -> list[Matrices]:  # fmt: skip
     """`rank_k` for lists of matrices that differ in shape; the arrays of `out` have been checked."""
     kind, (uplo, transposed, hermitian) = stacks.kind_of(a, "a"), options
+    if kind.immutable:
+        run = partial(rank_k_lists, out=None, alpha=alpha, beta=beta, options=options, backend=backend)
+        return through_jax(kind, ("a", "b"), a, b, out, run)  # type: ignore[no-any-return]
     if b is None and not (hermitian and "complex" in str(a[0].dtype)):
         found = gram_each(a, out, (alpha, beta), uplo, transposed, backend)
         if found is not None:

@@ -36,8 +36,6 @@ def plan_update(A: Matrices, B: Matrices, out: Matrices, backend: str | None, fo
     kind = stacks.common_kind([("a", A), ("b", B), ("out", out)])
     if kind is None or is_empty_list(A) or is_empty_list(B):
         raise ValueError("an empty list says nothing about its matrices: there is nothing to plan")
-    if kind.immutable:
-        raise TypeError("a is a JAX array, of which no triangle can be written: use ms.blas.gemm")
     if not stacks.is_list(A) and len(A.shape) == 2 and kind.view(A, "a").dtype not in DTYPES:
         return _plan_of_other_dtypes(kind, A, B, out, backend, form)
     a, b, given = _operands(kind, A, B, out, form)

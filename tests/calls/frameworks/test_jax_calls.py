@@ -200,6 +200,23 @@ def test_versions_of_jax_without_buffers_copy(monkeypatch: pytest.MonkeyPatch) -
     assert (jax.jit(lambda a: ms.gram(a, **BY) + 0)(a) == a.T @ a).all()
 
 
+@pytest.mark.parametrize("name", ["syrk", "herk", "syr2k", "her2k"])
+def test_updates_of_arrays_with_values(name: str) -> None:
+    """The whole result, as traced; a JAX array is no place for a result, and lists may differ in shape."""
+    update, two = getattr(ms.blas, name), name.endswith("2k")
+    a = jnp.asarray(np.arange(12, dtype="float32").reshape(2, 2, 3))
+    given = (a, 1 - a) if two else (a,)
+    found = update(*given, **BY)
+    assert isinstance(found, jax.Array) and (found == jax.jit(update)(*given)).all()
+    with pytest.raises(TypeError, match="out is a JAX array, which cannot be written to"):
+        update(*given, out=found, **BY)
+    lists = [[one[0], one[1, :1]] for one in given]
+    for one, matrix in zip(update(*lists, **BY), found, strict=True):
+        assert isinstance(one, jax.Array) and (one == matrix[: len(one), : len(one)]).all()
+    with pytest.raises(TypeError, match="cannot be written to"):
+        update(*lists, out=[found[0], found[1, :1, :1]], **BY)
+
+
 SHARDED = """
 import os
 os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"

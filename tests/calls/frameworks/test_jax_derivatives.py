@@ -84,6 +84,8 @@ CASES: dict[str, Case] = {
     "gemm TN": Case(lambda a, b: ms.blas.gemm(a, b, trans_a="T", **BY), (RIGHT, PAIR)),
     "gemv N": Case(lambda a, x: ms.blas.gemv(a, x, **BY), (STACK, VECTOR)),
     "gemv C": Case(lambda a, x: ms.blas.gemv(a, x, trans="C", **BY), (STACK, VECTOR)),
+    "syrk": Case(lambda a: ms.blas.syrk(a, trans="T", **BY), (STACK,)),
+    "her2k": Case(lambda a, b: ms.blas.her2k(a, b, alpha=1 + 2j, trans="C", **BY), (STACK, PAIR)),
     "trsm": Case(lambda a, b: ms.blas.trsm(a, b, **BY), (STACK, RIGHT)),
     "trsm RUC": Case(lambda a, b: ms.blas.trsm(a, b, side="R", uplo="U", trans="C", **BY), (STACK, TALL)),
     "trsm of unit triangles": Case(lambda a, b: ms.blas.trsm(a, b, trans="T", diag="U", **BY), (STACK, RIGHT)),
