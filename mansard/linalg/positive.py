@@ -134,8 +134,9 @@ def cho_solve(
     if found is not None:
         return found[0]
     what = ("cho_solve", bool(lower), backend)
-    if (known := warm.recall(what, (c, b), out)) is not None:
-        return known(c, b, out)
+    known = warm.recall(what, (c, b), out)
+    if known is not None and (solved := known(c, b, out)) is not None:
+        return solved
 
     def run(kind: Any, given: list[Any], places: list[Any]) -> tuple[Any]:
         rows, _ = check_matrices(given[0], "c", square=True)

@@ -23,6 +23,7 @@ from .batched.gemm_call import GEMM, Form
 from .batched.rank_call import plan_update
 from .batched.rank_products import Update
 from .batched.triangular_call import TRSM, TRSM_CHECKED, Triangle, plan_trsm
+from .factor import by_factors
 from .factor.face import check_matrices, check_rows, is_vector
 from .factor.hold import plan_factorization, plan_tiny
 from .factor.systems import common_lead, lead_of
@@ -261,7 +262,8 @@ def plan_lu_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, 
     at_once = plan_tiny(kind, BY_LU["NTC".index(op)], factors, pivots, columns_of(B), backend)
     steps = [("lu_solve", at_once)] if at_once else substitutions(factors, columns_of(B), backend, *order, op, True)
     verify = call.make_verify(kind, A, B, out, ("lu_and_piv", "b"))
-    return held("mansard.linalg", "lu_solve", steps, verify, backend, form)
+    preface = _by_lapack("lu_solve", "getrs", kind, factors, B, backend)
+    return held("mansard.linalg", "lu_solve", steps, verify, backend, form, preface)
 
 
 def plan_cho_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Options) -> Plan:
@@ -280,7 +282,14 @@ def plan_cho_solve(A: Matrices, B: Matrices, out: Matrices, backend: str | None,
             raise ValueError(f"lower={A[1]!r} differs from the plan's: make another plan")
         verify(A[0], B, out)
 
-    return held("mansard.linalg", "cho_solve", steps, verify_pair, backend, form)
+    preface = _by_lapack("cho_solve", "potrs", kind, c, B, backend)
+    return held("mansard.linalg", "cho_solve", steps, verify_pair, backend, form, preface)
+
+
+def _by_lapack(operation: str, routine: str, kind: Kind, F: Matrices, B: Matrices, backend: str | None) -> str:
+    """Explain that LAPACK's `routine` takes the place of the steps; empty where it does not."""
+    answers = by_factors.answers(kind, F, columns_of(B), backend)
+    return f"{operation}: {by_factors.WHY.format(routine)}" if answers else ""
 
 
 def substitutions(

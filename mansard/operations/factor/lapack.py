@@ -10,7 +10,7 @@ that each gets its `info` and none is affected by its neighbours.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextvars import copy_context
 from functools import lru_cache, partial
 from math import prod
@@ -154,9 +154,20 @@ def _positive(task: Task, A: Array, B: Array) -> Found:
 def cholesky_solve(C: Array, lower: bool, B: Array) -> Array:
     """With the factor C, of which one triangle is read."""
     X, potrs = np.empty(B.shape, B.dtype), _function("potrs", C.dtype.name)
-    for at in np.ndindex(X.shape[:-2]):
-        X[at] = potrs(C[at], B[at], lower=lower)[0]
+    for x, c, b in _matrices(X, C, B):
+        x[...] = potrs(c, b, lower=lower)[0]
     return X
+
+
+def _matrices(X: Array, *others: Array) -> Iterator[tuple[Array, ...]]:
+    """The matrices of X beside those, or vectors, of other stacks. `numpy.ndindex` costs as much as a small system."""
+    if X.ndim == 2:
+        yield X, *others
+    elif X.ndim == 3:
+        yield from zip(X, *others, strict=True)
+    else:
+        for at in np.ndindex(X.shape[:-2]):
+            yield X[at], *(one[at] for one in others)
 
 
 def _lu(task: Task, A: Array, B: Array) -> Found:
@@ -187,8 +198,8 @@ def _eliminate(F: Array) -> Array:
 def lu_solve(F: Array, pivots: Array, B: Array, trans: int = 0) -> Array:
     """With the factors F and the exchanges of rows."""
     X, getrs = np.empty(B.shape, B.dtype), _function("getrs", F.dtype.name)
-    for at in np.ndindex(X.shape[:-2]):
-        X[at] = getrs(F[at], pivots[at], B[at], trans=trans)[0]
+    for x, f, exchanged, b in _matrices(X, F, pivots, B):
+        x[...] = getrs(f, exchanged, b, trans=trans)[0]
     return X
 
 

@@ -13,7 +13,7 @@ from .. import stacks
 from ..batched.gemm_call import Form, multiply
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
-from . import library, tiny
+from . import by_factors, library, tiny
 from .plan import factor, swapped
 from .swaps import order_of, permuted
 from .task import Found, Task, broadcast, copied, stacked, zeros
@@ -67,6 +67,12 @@ def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, back
         found = tiny.with_factors(kind, tiny.BY_CHOLESKY[lower], C, None, B, out, backend)
         if found is not None:
             return found
+    if not stacks.is_list(out) and by_factors.answers(kind, C, B, backend):
+        if out is not None:
+            check_place(kind, out, tuple(B.shape), kind.view(B, "b").dtype)
+        found = by_factors.cholesky_solve(C, lower, B, out)
+        if found is not None:
+            return found
     first, second = ("N", "C") if lower else ("C", "N")
     uplo = "lower" if lower else "upper"
     X = solve_triangle(C, B, out, 1.0, backend, Triangle("left", uplo, first))
@@ -84,6 +90,8 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, trans: int, out: Arr
         found = _at_once(kind, F, pivots, B, trans, lead, out, backend)
         if found is not None:
             return found
+        if by_factors.answers(kind, F, B, backend):
+            return by_factors.lu_solve(F, pivots, B, trans, out)
     shape = (*lead, *B.shape[-2:])
     if 0 in shape:
         return copied_to(kind, B, shape) if out is None else out

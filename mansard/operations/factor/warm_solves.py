@@ -18,6 +18,7 @@ from .. import stacks
 from ..batched.triangular_call import Triangle
 from ..batched.triangular_call import solve as solve_triangle
 from ..warm import Run
+from . import by_factors
 from .plan import SWAP, planned
 from .swaps import BEYOND, order_of, permuted
 
@@ -46,6 +47,8 @@ def lu_solve(kind: Kind, F: Array, pivots: Array, B: Array, out: Array, backend:
     """`systems.lu_solve` of A X = B for later calls on arrays like these, which were checked; None: for none."""
     if not _suits(kind, backend, F, B, pivots, out):
         return None
+    if by_factors.answers(kind, F, B, backend):
+        return lambda F, pivots, B, out=None: by_factors.lu_solve(F, pivots, B, 0, out)
     permute = _exchange(kind, pivots, B, backend)
 
     def run(F: Array, pivots: Array, B: Array, out: Array = None) -> Array:
@@ -61,6 +64,8 @@ def cholesky_solve(kind: Kind, C: Array, lower: bool, B: Array, out: Array, back
     """`systems.cholesky_solve` for later calls on arrays like these, which were checked; None: for none."""
     if not _suits(kind, backend, C, B, out):
         return None
+    if by_factors.answers(kind, C, B, backend):
+        return lambda C, B, out=None: by_factors.cholesky_solve(C, lower, B, out)
     first, second = _CHOLESKY[lower]
 
     def run(C: Array, B: Array, out: Array = None) -> Array:
