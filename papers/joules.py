@@ -1,11 +1,12 @@
 """All joules that docs/energy.md speaks of, by one command: `python -m papers.joules --commit HASH --seconds 270`.
 
-Nobody else may use the GPU meanwhile. Windows, rests and checks are those of docs/energy.md. Parts run in turn; with
-three windows of 5 s the first 270 s have
+Nobody else may use the GPU meanwhile. Windows, rests and checks are those of docs/energy.md; the tuner has shorter
+windows of its own (`mansard.tune.energy.WINDOW`), and `done.jsonl` says for each part which it had. Parts run in turn;
+with three windows of 5 s the first 270 s have
 
     the application's two parts                                     50 s
     factorizations of n = 32 beside the fastest peer's             135 s at most, then the next part
-    time against energy of three families                           30 s each
+    time against energy of three families, windows of 1 s           30 s each
 
 and the rest follows: factorizations of n = 16 and 64, the application by the array library alone, power over time of
 Dong's figure 4.13. The same command continues after an interruption or when its time is over: what is finished is in
@@ -29,6 +30,7 @@ from typing import Any, NamedTuple
 from mansard import settings
 from mansard.bench import store
 from mansard.bench.energy_pictures import TRIALS
+from mansard.tune import energy as tuner
 
 ROOT = Path(__file__).resolve().parents[1]
 LEDGER = "done.jsonl"
@@ -44,6 +46,8 @@ class Part(NamedTuple):
     name: str
     command: tuple[str, ...]
     limited: bool
+    window: float  # seconds of a window
+    trials: int  # windows of a contender; the tuner's candidates that are not among the best have one
     most: float = float("inf")  # seconds before other parts have their turn
 
 
@@ -58,17 +62,18 @@ def parts(given: argparse.Namespace) -> Iterator[Part]:
     def application(engine: str) -> Part:
         command = (python, "-m", "papers.dong.application_power", *about, "--engines", engine, "--seconds", window,
                    "--trials", trials, "--out", str(given.out / "application.jsonl"))  # fmt: skip
-        return Part(f"application, {engine}", command, False)
+        return Part(f"application, {engine}", command, False, given.window, given.trials)
 
-    factorizations = Part("factorizations", (*bench, "--set", "greenup"), True)
+    factorizations = Part("factorizations", (*bench, "--set", "greenup"), True, given.window, given.trials)
     yield application("mansard")
     yield factorizations._replace(most=_SHARE)
     for problem in TUNED:
         tune = (python, "-m", "mansard", "tune", *problem.split(), *about[:2], "--goal", "energy", "--limit", "12")
-        yield Part(f"tune {problem}", tune, True)
+        yield Part(f"tune {problem}", tune, True, tuner.WINDOW, tuner.TRIALS)
     yield factorizations
     yield application("library")
-    yield Part("power over time", (*bench, "--with", str(ROOT / "papers"), "--set", "power"), True)
+    power = (*bench, "--with", str(ROOT / "papers"), "--set", "power")
+    yield Part("power over time", power, True, given.window, given.trials)
 
 
 def run(command: list[str], seconds: float) -> int:
@@ -86,7 +91,7 @@ def measure(given: argparse.Namespace, start: Callable[[list[str], float], int] 
     """Run what is not finished while there is time; returns how many parts are left."""
     end, left = time.monotonic() + given.seconds, dict[str, bool]()
     for part in parts(given):
-        key = {"part": part.name, "commit": given.commit, "window": given.window, "trials": given.trials}
+        key = {"part": part.name, "commit": given.commit, "window": part.window, "trials": part.trials}
         seconds = min(part.most, end - time.monotonic())
         left[part.name] = key not in _ledger(given.out)
         if not left[part.name]:

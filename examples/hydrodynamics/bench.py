@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from itertools import count
 from statistics import median
 from typing import Any, NamedTuple
 
@@ -18,6 +19,7 @@ from .steps import Progress, Stepper
 
 PHASES = ("points", "time step", "forces", "conjugate gradients")
 _WARM_UP = 2  # steps before the clock: kernels are compiled, graphs recorded
+_AGAIN = 100  # steps of a flow in windows of joules: all windows have steps of the same times
 _CALLS, _SAMPLES = 8, 5  # of a product: calls between two looks at the clock, and how often
 
 
@@ -91,6 +93,15 @@ def measure(case: Case, contender: tuple[str, str], steps: int = 7, seconds: flo
         "unknowns_steps_per_second": unknowns / one, "preparation": prepared,
         "products": list(_products(flow)) if arrays.engine == "mansard" else [],
     }  # fmt: skip
+
+
+def work(case: Case, contender: tuple[str, str]) -> Callable[[], Any]:
+    """One step as a call, for windows of joules; after `_AGAIN` steps the flow begins again at time zero."""
+    flow = prepare(PROBLEMS[case.problem], case.dim, case.refine, case.order, Arrays(*contender))
+    stepper = Stepper(flow)
+    stepper.clock.runs = False
+    steps = (step for _ in count() for step in stepper.run(Progress(flow.state), float("inf"), _AGAIN))
+    return lambda: next(steps)
 
 
 class Clocked(NamedTuple):

@@ -2,7 +2,7 @@
 `mansard bench solvers` the solvers beside SciPy's and CuPy's.
 
 An application is a package, most of them of the source tree. Its module `bench` says which cases and contenders there
-are and measures one of them; here are the loop, the journal of rows, the roofline of its products and the table.
+are and measures one of them. Here are the loop, joules, the journal of rows, the roofline of products and the table.
 """
 
 from __future__ import annotations
@@ -11,14 +11,16 @@ import argparse
 import importlib
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from ..errors import UsageError
+from ..machine.meter import Effort
 from ..machine.roofline import Work, time_bound
 from ..options import near
-from . import ceilings, environment
+from . import ceilings, environment, greenup
+from .energy import Contender, Joules
 from .progress import Progress
 from .runner import choose_backend
 from .table import Table
@@ -26,6 +28,9 @@ from .table import Table
 # name on the command line -> package with a module `bench`
 APPLICATIONS = {"hydro": "examples.hydrodynamics", "solvers": "mansard.bench.solvers"}
 _SECONDS = 20.0  # per contender and case
+_OURS, _PEER = "mansard", "library"  # engines whose joules are compared; others are variants of ours
+
+Row = dict[str, Any]
 
 
 class Application(Protocol):
@@ -37,9 +42,13 @@ class Application(Protocol):
 
     def contenders(self, device: str, peers: bool) -> Sequence[tuple[str, str]]: ...
 
-    def measure(self, case: Any, contender: tuple[str, str], steps: int, seconds: float) -> dict[str, Any]: ...
+    def measure(self, case: Any, contender: tuple[str, str], steps: int, seconds: float) -> Row: ...
 
-    def table(self, rows: list[dict[str, Any]]) -> Table: ...
+    def work(self, case: Any, contender: tuple[str, str]) -> Callable[[], Any]:
+        """One step or one solve, which windows of joules repeat."""
+        ...
+
+    def table(self, rows: list[Row]) -> Table: ...
 
 
 def load(name: str) -> Application:
@@ -54,8 +63,9 @@ def load(name: str) -> Application:
     return importlib.import_module(f"{package}.bench")
 
 
-def run(args: argparse.Namespace) -> tuple[Table, Path]:
-    """Measure every case of the sets with every contender; the table, and where the rows are."""
+def run(args: argparse.Namespace, effort: Effort | None = None) -> tuple[list[Table], Path]:
+    """Measure every case of the sets with every contender, with joules if there is an `effort`; the tables, and where
+    the rows are."""
     application = load(args.operation)
     backend, _ = choose_backend(args.device)
     device = backend.name
@@ -63,20 +73,66 @@ def run(args: argparse.Namespace) -> tuple[Table, Path]:
         raise UsageError(f"bench {args.operation} --device {args.device}: applications run on cpu and cuda")
     cases = [case for name in _sets(args, application) for case in application.cases(name, device)]
     contenders = application.contenders(device, not args.no_peers)
+    joules = _joules(backend, effort, args.energy_best)
     facts, limits = environment.describe(backend, args.commit), ceilings.measure(backend)
     args.out.mkdir(parents=True, exist_ok=True)
-    journal, rows = args.out / f"{args.operation}.jsonl", []
+    journal, rows = args.out / f"{args.operation}.jsonl", list[Row]()
     with Progress(args.operation, len(cases) * len(contenders)) as shown:
         for case in cases:
+            found = []
             for contender in contenders:
                 shown.step(f"{case.name}, {' '.join(contender)}")
                 row = application.measure(case, contender, args.repeats, args.seconds or _SECONDS)
                 for product in row["products"]:
                     product["bound"] = _bound(product, limits)
-                rows.append({**row, "environment": facts})
-                with journal.open("a") as file:
-                    file.write(json.dumps(rows[-1]) + "\n")
-    return application.table(rows), journal
+                found.append({**row, "contender": ", ".join(contender), "environment": facts})
+                if joules is None:
+                    _keep(journal, found[-1:])
+            if joules is not None:
+                joules.say = shown.tell
+                _add_joules(found, contenders, lambda which, case=case: application.work(case, which), joules)
+                _keep(journal, found)
+            rows += found
+    energy = [greenup.table_of_calls(rows)] if any("joules" in row for row in rows) else []
+    return [application.table(rows), *energy], journal
+
+
+def _keep(journal: Path, rows: list[Row]) -> None:
+    with journal.open("a") as file:
+        file.writelines(json.dumps(row) + "\n" for row in rows)
+
+
+def _joules(backend: Any, effort: Effort | None, best_peer: bool) -> Joules | None:
+    """The meter of the device; where nothing can be read that is said once, and times alone are measured."""
+    joules = Joules(backend, effort, best_peer) if effort else None
+    if joules and joules.why:
+        print(f"energy {joules.why}", flush=True)
+        return None
+    return joules
+
+
+def _add_joules(
+    rows: list[Row], contenders: Sequence[tuple[str, str]], work: Callable[[tuple[str, str]], Callable[[], Any]],
+    joules: Joules,
+) -> None:  # fmt: skip
+    """Windows of every contender of a case, or of ours and the fastest peer; ratios over the peer that uses least."""
+    engines, on_gpu = [engine for _, engine in contenders], joules.backend.name == "cuda"
+    peers = sorted((row["median"], number) for number, row in enumerate(rows) if engines[number] == _PEER)
+    left_out = {number for _, number in peers[1:]} if joules.best_peer else set()
+    for number, row in enumerate(rows):
+        if number in left_out or joules.why or (on_gpu and contenders[number][0] == "numpy"):  # the GPU idles there
+            continue
+        used = joules.usage([Contender(row["contender"], work(contenders[number]))]).get(row["contender"])
+        if used is None:
+            print(f"energy {joules.why}", flush=True)
+            continue
+        row |= {"energy": used, **greenup.of_call(used)}
+    metered = [(engine, row) for engine, row in zip(engines, rows, strict=True) if "joules" in row]
+    others = [row for engine, row in metered if engine == _PEER]
+    peer = min(others, key=lambda row: float(row["gross_joules"]), default=None)
+    for engine, row in metered:
+        if engine == _OURS and peer is not None:
+            row |= greenup.ratios(row, peer)
 
 
 def _sets(args: argparse.Namespace, application: Application) -> list[str]:

@@ -38,6 +38,11 @@ from .table import Table
 _MOST_MISSES = 12  # lines on the terminal
 _MOST_LINES = 80  # of a table with a line per case
 _QUICK_SECONDS = 140.0  # of a family
+_WITHOUT_ENERGY = {  # name on the command line -> why its rows have no joules
+    scale.NAME: "a counter has the joules of a whole device, which all ranks share",
+    choices.NAME: "choices are compared by their times",
+    drawn.NAME: "a drawn problem is measured for a fraction of a second, a window takes 5 s",
+}
 _SAMPLE_SECONDS = 165.0  # `make bench` promises about three minutes, ceilings and reports included
 
 
@@ -142,6 +147,8 @@ def _check_known(name: str) -> None:
 
 
 def _run(args: argparse.Namespace) -> int:
+    if args.energy and (why := _WITHOUT_ENERGY.get(args.operation)):
+        raise UsageError(f"bench {args.operation} --energy: {why}: leave --energy away")
     if args.operation == scale.NAME:
         return scale.run(args, print_table)
     if args.operation == choices.NAME:
@@ -178,8 +185,9 @@ def _application(args: argparse.Namespace) -> int:
             print(f"  {name:12} {text}")
         return 0
     _still_openblas()
-    table, journal = applications.run(args)
-    print_table(table)
+    tables, journal = applications.run(args, _effort(args))
+    for table in tables:
+        print_table(table)
     print(f"rows: {journal}")
     return 0
 

@@ -28,13 +28,19 @@ def fields(row: Row) -> Row:
     used = row.get("energy") or {}
     if not used.get("trials"):
         return {}
+    found = of_call(used)
+    joules = found["joules"]
+    return found | {"gflop_per_joule": work_of(row).flops / joules / 1e9 if joules > 0 else None}
+
+
+def of_call(used: Row) -> Row:
+    """Joules, watts and seconds of a call from stored windows."""
     net, gross, seconds = (_per_call(used, quantity) for quantity in (_net, _gross, _seconds))
     joules, total, taken = map(statistics.median, (net, gross, seconds))
     return {
         "joules": joules,
         "joules_spread": spread(net),
         "gross_joules": total,
-        "gflop_per_joule": work_of(row).flops / joules / 1e9 if joules > 0 else None,
         "average_watts": total / taken,
         "idle_watts": own(used["idle"]),
         "call_seconds": taken,
@@ -97,9 +103,8 @@ def table(results: dict[str, Any], missed: set[int]) -> Table:
     """A line per contender whose energy was read."""
     cells = [
         (
-            *_named(row), str(row["K"]), row["contender"], f"{row['call_seconds'] * 1e3:.4g}", f"{row['joules']:.4g}",
-            _spread(row), f"{row['gross_joules']:.4g}", f"{row['average_watts']:.0f}",
-            f"{row['idle_watts']:.0f}", f"{row['gflop_per_joule'] or 0:.3g}", *_ratio_cells(row), _effort(row),
+            *_named(row), str(row["K"]), row["contender"], *_joule_cells(row), f"{row['gflop_per_joule'] or 0:.3g}",
+            *_ratio_cells(row), _effort(row),
         )
         for row in results["rows"]
         if row.get("joules") is not None and row["status"] == "ok"
@@ -107,6 +112,25 @@ def table(results: dict[str, Any], missed: set[int]) -> Table:
     columns = ("operation", "dtype", "size", "K", "contender", "ms", "J, net", "+- %", "J", "W", "idle W", "GFLOP/J",
                "speedup", "powerup", "greenup", "windows")  # fmt: skip
     return Table(TITLE, columns, cells)
+
+
+def table_of_calls(rows: Iterable[Row]) -> Table:
+    """A line per contender of applications, whose calls are steps or solves."""
+    cells = [
+        (row["case"], row["contender"], *_joule_cells(row), *_ratio_cells(row), _effort(row))
+        for row in rows
+        if row.get("joules") is not None
+    ]
+    columns = ("case", "contender", "ms", "J, net", "+- %", "J", "W", "idle W", "speedup", "powerup", "greenup",
+               "windows")  # fmt: skip
+    return Table(f"{TITLE} of a step or a solve", columns, cells)
+
+
+def _joule_cells(row: Row) -> tuple[str, ...]:
+    return (
+        f"{row['call_seconds'] * 1e3:.4g}", f"{row['joules']:.4g}", _spread(row), f"{row['gross_joules']:.4g}",
+        f"{row['average_watts']:.0f}", f"{row['idle_watts']:.0f}",
+    )  # fmt: skip
 
 
 def _named(row: Row) -> tuple[str, str, str]:

@@ -28,6 +28,7 @@ WINDOW = 1.0  # seconds: ten steps of a GPU's counter
 _IDLE, _REST = 1.0, 0.2  # seconds in which idle power is read, and of rest before a window
 _CANDIDATES, _CLOSE = 8, 1.5  # configurations that are measured, and how many times slower than the fastest they may be
 _FINALISTS, _MORE = 3, 2  # who is measured again, and how many windows more
+TRIALS = 1 + _MORE  # windows of a finalist
 
 
 class _Timing(Observer):

@@ -3,24 +3,26 @@ alone; real ones are read where they can be, and the skip says why where they ca
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import bench_samples
 import pytest
 
 from mansard import cli
 from mansard.backends import cpu, cuda
+from mansard.bench import applications, energy_sets, greenup, lines, rows, store
 from mansard.bench import energy as bench_energy
-from mansard.bench import energy_sets, greenup, lines, rows, store
 from mansard.bench.cases import Case
 from mansard.bench.contest import Contest
 from mansard.bench.energy import Contender, Joules, Metered, metered
+from mansard.bench.table import Table
 from mansard.errors import EnergyUnreadable
-from mansard.machine import energy, meter
+from mansard.machine import energy, meter, nvml
 from mansard.machine.meter import Effort, Meter
 from mansard.untrusted import Damaged
 from papers.dong import energy as dong
@@ -113,6 +115,54 @@ def test_the_reason_is_said_where_nothing_can_be_read(tmp_path: Path, monkeypatc
     with pytest.raises(EnergyUnreadable, match="Permission denied: run as root"):
         energy.Cpu(tmp_path)
     assert "is no device" in energy.unreadable(SimpleNamespace(name="emulated"))
+
+
+def _without_nvml(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A GPU's backend on a machine whose driver has no NVML."""
+
+    def absent(name: str) -> Any:
+        raise OSError(f"{name}: cannot open shared object file")
+
+    monkeypatch.setattr(nvml, "ctypes", SimpleNamespace(CDLL=absent))
+    library = SimpleNamespace(cuDeviceGetPCIBusId=lambda place, size, ordinal: 0)
+    return SimpleNamespace(name="cuda", driver=SimpleNamespace(lib=library), device=SimpleNamespace(ordinal=0))
+
+
+@pytest.mark.usefixtures("naps")
+def test_missing_nvml_is_said_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a benchmark of several contenders, which measures their times all the same."""
+    backend = _without_nvml(monkeypatch)
+    assert energy.unreadable(backend).startswith("cannot be read here: no NVML (libnvidia-ml.so.1)")
+    monkeypatch.setattr(applications, "choose_backend", lambda device: (backend, {}))
+    assert cli.main(["bench", "hydro", "--out", str(tmp_path), "--energy"]) == 0
+    assert capsys.readouterr().out.count("no NVML") == 1
+    assert len((tmp_path / "hydro.jsonl").read_text().splitlines()) == 4
+
+
+class _Texts:
+    """NVML's function that puts an error into words."""
+
+    restype: Any = None
+
+    def __call__(self, status: int) -> bytes:
+        return b"Not Supported"
+
+
+def test_what_nvml_refuses_is_said_in_its_own_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    backend = _without_nvml(monkeypatch)
+
+    class Library:
+        def __init__(self, name: str) -> None:
+            self.nvmlErrorString = _Texts()
+
+        nvmlInit_v2 = staticmethod(lambda: 0)
+        nvmlDeviceGetHandleByPciBusId_v2 = staticmethod(lambda place, handle: 0)
+        nvmlDeviceGetTotalEnergyConsumption = staticmethod(lambda handle, count: 3)
+
+    monkeypatch.setattr(nvml, "ctypes", SimpleNamespace(CDLL=Library))
+    assert energy.unreadable(backend) == "cannot be read here: NVML: the total energy counter: Not Supported"
 
 
 # --- windows
@@ -351,6 +401,76 @@ def test_bench_says_once_that_energy_cannot_be_read(tmp_path: Path, capsys: pyte
     document = store.load(tmp_path)
     assert "energy" not in document["rows"][0] and "cannot be read here" in document["missing"]["energy"]
     assert cli.main([*COMMAND, "--out", str(tmp_path), "--energy", "--energy-window", "0.01"]) != 0
+
+
+class Application:
+    """An application of two engines, whose steps are naps."""
+
+    SETS: ClassVar = {"quick": "one case"}
+    NAPS: ClassVar = {"mansard": 1e-3, "mansard, otherwise": 2e-3, "library": 4e-3, "slow": 5e-3}
+
+    def cases(self, name: str, device: str) -> list[Any]:
+        return [SimpleNamespace(name="nap")]
+
+    def contenders(self, device: str, peers: bool) -> list[tuple[str, str]]:
+        libraries = ("numpy", "torch")
+        return [("numpy", "mansard"), ("numpy", "mansard, otherwise"), *((one, "library") for one in libraries)]
+
+    def measure(self, case: Any, contender: tuple[str, str], steps: int, seconds: float) -> dict[str, Any]:
+        nap = self.NAPS["slow" if contender[0] == "torch" else contender[1]]
+        return {"case": case.name, "library": contender[0], "median": nap, "products": []}
+
+    def work(self, case: Any, contender: tuple[str, str]) -> Any:
+        nap = self.measure(case, contender, 1, 1.0)["median"]
+        return lambda: time.sleep(nap)
+
+    def table(self, rows: list[dict[str, Any]]) -> Table:
+        return Table("Naps", ("case",), [(row["case"],) for row in rows])
+
+
+@pytest.fixture
+def naps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(applications, "load", lambda name: Application())
+    monkeypatch.setattr(applications, "choose_backend", lambda device: (SimpleNamespace(name="cpu"), {}))
+    monkeypatch.setattr(applications.environment, "describe", lambda backend, commit: {})
+    monkeypatch.setattr(applications.ceilings, "measure", lambda backend: bench_samples.H200)
+    monkeypatch.setattr(bench_energy, "_SETTLE", 0.0)
+
+
+@pytest.mark.usefixtures("naps")
+@pytest.mark.parametrize("best", [False, True])
+def test_applications_have_joules(
+    best: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _simulate(monkeypatch)
+    options = ["--energy", "--energy-window", "0.2", "--energy-trials", "2", *(["--energy-best"] if best else [])]
+    assert cli.main(["bench", "hydro", "--out", str(tmp_path), *options]) == 0
+    text = capsys.readouterr().out
+    assert "Energy of a step or a solve" in text and "2 x 0.2 s" in text
+    ours, other, peer, slow = (json.loads(line) for line in (tmp_path / "hydro.jsonl").read_text().splitlines())
+    assert len(ours["energy"]["trials"]) == 2 and ours["average_watts"] == pytest.approx(50.0, rel=0.2)
+    assert ours["gross_joules"] == pytest.approx(50.0 * ours["call_seconds"], rel=0.2)
+    assert ours["green_peer"] == peer["contender"] == "numpy, library" and ours["greenup"] > 2
+    assert "joules" in other and "greenup" not in other and "greenup" not in peer
+    assert ("joules" in slow) == (not best)
+
+
+@pytest.mark.usefixtures("naps")
+def test_applications_say_once_that_energy_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(energy, "unreadable", lambda backend: "cannot be read here: no counter")
+    assert cli.main(["bench", "hydro", "--out", str(tmp_path), "--energy"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.count("energy cannot be read here: no counter") == 1 and "Energy of" not in shown
+    rows_written = [json.loads(line) for line in (tmp_path / "hydro.jsonl").read_text().splitlines()]
+    assert len(rows_written) == 4 and not any("joules" in row for row in rows_written)
+
+
+@pytest.mark.parametrize("name", ["scale", "model", "random"])
+def test_benchmarks_without_joules_refuse_the_option(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main(["bench", name, "--energy"]) != 0
+    assert f"bench {name} --energy: " in capsys.readouterr().err
 
 
 def test_a_run_with_energy_does_not_continue_one_without(tmp_path: Path) -> None:

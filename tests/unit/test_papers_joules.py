@@ -15,6 +15,7 @@ import pytest
 
 from mansard import settings
 from mansard.bench import energy_sets, store
+from mansard.tune import energy as tuner
 from papers import joules
 from papers.dong import application_power
 
@@ -60,6 +61,24 @@ def test_everything_runs_once(tmp_path: Path) -> None:
     assert all("--energy-window 5 --energy-trials 3" in text and "--commit 0123abc" in text for text in windows)
     assert not any("--seconds" in text for text in machine.ran if "tune" in text)  # there is no limit
     assert joules.measure(given(tmp_path), machine) == 0 and len(machine.ran) == len(kinds)  # finished before
+    ledger = [json.loads(line) for line in (tmp_path / joules.LEDGER).read_text().splitlines()]
+    windows_of = {row["part"]: (row["window"], row["trials"]) for row in ledger}
+    assert {windows_of[f"tune {problem}"] for problem in joules.TUNED} == {(tuner.WINDOW, tuner.TRIALS)}
+    assert windows_of["factorizations"] == windows_of["application, mansard"] == (5.0, 3)
+
+
+def test_the_ledger_says_which_windows_the_tuner_had() -> None:
+    """Committed trials have as many windows as the ledger says; the part that was cut short is not in it."""
+    folder = joules.ROOT / "results" / "h200-energy"
+    ledger = {row["part"]: row for row in map(json.loads, (folder / joules.LEDGER).read_text().splitlines())}
+    most: dict[str, int] = {}
+    for trial in map(json.loads, (folder / "trials.jsonl").read_text().splitlines()):
+        name = trial["problem"]["operation"]
+        most[name] = max(most.get(name, 0), len(trial["joules"]))
+    for problem in joules.TUNED:
+        part, name = f"tune {problem}", problem.split()[0].removesuffix("_factor")
+        assert (part in ledger) == (most[name] == tuner.TRIALS)
+        assert part not in ledger or (ledger[part]["window"], ledger[part]["trials"]) == (tuner.WINDOW, most[name])
 
 
 def test_the_same_command_continues(tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import inspect
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from statistics import median
 from typing import Any, NamedTuple
@@ -64,11 +65,8 @@ def measure(case: Case, contender: tuple[str, str], steps: int = 5, seconds: flo
     """A row: the median time of a solve, its iterations, and the norm of its residual relative to the right-hand side's
     (`lobpcg`, `eigsh`: of the largest residual of a vector)."""
     library, solver = contender
-    problem = _Problem(case, library)
-    stored = matrix(problem.A) if solver == "mansard" else problem.A
-    solve = problem.own(solver == "library", stored)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # lobpcg does not converge, and is not meant to
+    problem, stored, solve = _prepared(case, contender)
+    with _quiet():
         found, iterations = solve()
         times: list[float] = []
         begin = time.perf_counter()
@@ -80,6 +78,34 @@ def measure(case: Case, contender: tuple[str, str], steps: int = 5, seconds: flo
         "iterations": iterations, "residual": problem.residual(found),
         "products": [problem.product(stored)] if solver == "mansard" else [],
     }  # fmt: skip
+
+
+def work(case: Case, contender: tuple[str, str]) -> Callable[[], Any]:
+    """One solve as a call, for windows of joules."""
+    _, _, solve = _prepared(case, contender)
+
+    def quietly() -> None:
+        with _quiet():
+            solve()
+
+    return quietly
+
+
+def _prepared(case: Case, contender: tuple[str, str]) -> tuple[_Problem, Any, Callable[[], tuple[Any, int]]]:
+    """The problem, its matrix as the contender has it, and a solve."""
+    library, solver = contender
+    problem = _Problem(case, library)
+    stored = matrix(problem.A) if solver == "mansard" else problem.A
+    with _quiet():
+        return problem, stored, problem.own(solver == "library", stored)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """No warnings: lobpcg does not converge, and is not meant to."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
 
 
 class _Problem:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+import scipy.sparse.linalg
 from conftest import needs_cpu
 
 from mansard.bench import applications
@@ -26,6 +30,26 @@ def test_contenders_solve_the_same(method: str) -> None:
     table = bench.table(found)
     assert table.cells[0][0] == f"{method}, 7^3" and table.cells[0][-2:] == ("1.00", "50%")
     assert float(table.cells[2][-2]) == pytest.approx(found[2]["median"] / found[0]["median"], abs=0.01)
+
+
+def _noting(solver: Callable[..., Any], name: str, solved: list[str]) -> Callable[..., Any]:
+    def noted(*given: Any, **more: Any) -> Any:
+        solved.append(name)
+        return solver(*given, **more)
+
+    return noted
+
+
+@needs_cpu
+def test_windows_of_joules_repeat_a_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solve that is timed, by the solver of the contender."""
+    solved: list[str] = []
+    for module, contender in ((bench.ours, "mansard"), (scipy.sparse.linalg, "library")):
+        monkeypatch.setattr(module, "cg", _noting(module.cg, contender, solved))
+        call = bench.work(bench.Case("cg", 7), ("numpy", contender))
+        solved.clear()
+        call(), call()
+        assert solved == [contender] * 2
 
 
 def test_sets_and_devices() -> None:
