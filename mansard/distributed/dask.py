@@ -6,10 +6,10 @@ Loaded by the array boundary with the first Dask array that an operation is give
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -121,22 +121,64 @@ def _whole(chunks: list[Array], counts: tuple[int, int]) -> Array:
     return module.concatenate(rows, axis=0)
 
 
+class _Node(NamedTuple):
+    """A node of a TSQR tree: Q and R of a chunk, or of its children's R factors, one below the other."""
+
+    factors: Any  # (Q, R), delayed
+    height: int  # rows of R
+    children: tuple[_Node, ...] = ()
+
+
 def _qr(call: Call) -> tuple[Any, ...]:
-    """Q R by TSQR: Q_i R_i of each chunk, then Q R of the R_i, one below the other."""
+    """Q R by TSQR: Q_i R_i of each chunk; R factors meet in a tree, and Q factors go down it again."""
     a, want = _by_rows(call.given["a"], "a"), call.options["mode"]
     if want not in ("reduced", "r"):
         raise ValueError(f"mode={want!r}: of a Dask array, 'reduced' and 'r' can be had")
     if np.isnan(a.shape[0]):
         raise ValueError("a has chunks of unknown length: call a.compute_chunk_sizes() first")
-    width, backend = min(a.shape), call.options["backend"]
+    columns, width, backend = a.shape[1], min(a.shape), call.options["backend"]
     if want == "r":
         R = _tree([delayed(qr)(one, "r", backend=backend) for one in _blocks(a)], partial(_r_of, backend))
-        return (_small(R, (width, a.shape[1]), a),)
-    first = [delayed(qr)(one, backend=backend) for one in _blocks(a)]
-    second = delayed(_qr_of)(backend, *(one[1] for one in first))
-    ends = np.cumsum([0, *(min(count, a.shape[1]) for count in a.chunks[0])]).tolist()
-    parts = [delayed(matmul)(one[0], second[0][ends[i] : ends[i + 1]], backend=backend) for i, one in enumerate(first)]
-    return _tall(parts, a, width), _small(second[1], (width, a.shape[1]), a)
+        return (_small(R, (width, columns), a),)
+    first = [
+        _Node(delayed(qr)(one, backend=backend), min(count, columns))
+        for one, count in zip(_blocks(a), a.chunks[0], strict=True)
+    ]
+    root = _tsqr(first, columns, backend)
+    smalls = _small_factors(root, None, backend)
+    parts = [
+        one.factors[0] if small is None else delayed(matmul)(one.factors[0], small, backend=backend)
+        for one, small in zip(first, smalls, strict=True)
+    ]
+    return _tall(parts, a, width), _small(root.factors[1], (width, columns), a)
+
+
+def _tsqr(nodes: list[_Node], columns: int, backend: str | None) -> _Node:
+    """The root of the tree over these nodes: R factors of up to `_FAN_IN` neighbours are factored together."""
+    while len(nodes) > 1:
+        groups = [tuple(nodes[i : i + _FAN_IN]) for i in range(0, len(nodes), _FAN_IN)]
+        nodes = [group[0] if len(group) == 1 else _parent(group, columns, backend) for group in groups]
+    return nodes[0]
+
+
+def _parent(children: tuple[_Node, ...], columns: int, backend: str | None) -> _Node:
+    factors = delayed(_qr_of)(backend, *(child.factors[1] for child in children))
+    return _Node(factors, min(columns, sum(child.height for child in children)), children)
+
+
+def _small_factors(node: _Node, above: Any, backend: str | None) -> Iterator[Any]:
+    """For each chunk below a node the small factor that its Q_i is multiplied by; None if the chunk is the root.
+
+    It is the product of the chunk's rows of all Q above it; `above` is that product for the node.
+    """
+    if not node.children:
+        yield above
+    first = 0
+    for child in node.children:
+        rows = node.factors[0][first : first + child.height]
+        product = rows if above is None else delayed(matmul)(rows, above, backend=backend)
+        yield from _small_factors(child, product, backend)
+        first += child.height
 
 
 def _qr_of(backend: str | None, *parts: Array) -> Any:

@@ -85,10 +85,25 @@ def test_the_example_of_the_page_runs() -> None:
     exec(compile(block, "distributed.md", "exec"), {"ms": ms, "np": np})
 
 
-def test_partial_sums_meet_in_a_tree() -> None:
-    G = ms.gram(da.ones((64, 2), chunks=(1, 2)), **LIBRARY)
-    fan_in = [len(getattr(task, "dependencies", ())) for task in dict(G.__dask_graph__()).values()]
-    assert max(fan_in) <= 4 and (computed(G)[0] == 64).all()
+@pytest.mark.parametrize("name", ["gram", "qr", "r", "cholesky_qr"])
+def test_partial_results_meet_in_a_tree(name: str) -> None:
+    """No task takes more than four partial results, however many chunks there are: 22 take three levels."""
+    A = tall(3, rows=64)
+    a, count = da.from_array(A, chunks=(3, -1)), 22
+    found = {
+        "gram": lambda: (ms.gram(a, **LIBRARY),),
+        "qr": lambda: ms.linalg.qr(a, **LIBRARY),
+        "r": lambda: (ms.linalg.qr(a, mode="r", **LIBRARY),),
+        "cholesky_qr": lambda: ms.cholesky_qr(a, **LIBRARY),
+    }[name]()
+    assert a.numblocks == (count, 1)
+    graph = {key: task for one in found for key, task in dict(one.__dask_graph__()).items()}
+    fan_in = [len(getattr(task, "dependencies", ())) for task in graph.values()]
+    assert max(fan_in) == 4 and len(graph) > count
+    results = computed(*found)
+    assert np.allclose(results[0], A.T @ A) if name == "gram" else np.allclose(results[-1].T @ results[-1], A.T @ A)
+    if len(results) == 2:
+        assert np.allclose(results[0] @ results[1], A) and np.allclose(results[0].T @ results[0], np.eye(3))
 
 
 def test_other_chunks_are_rechunked_with_a_warning() -> None:
