@@ -15,7 +15,7 @@ from ...distributed.messages import mpi
 from ..environment import describe
 from ..table import Table
 from .launch import counts_of, launch
-from .report import load, network_text, picture, table
+from .report import load, misses, network_text, picture, table
 from .runs import WIDTH, cases, measure, network
 
 NAME = "scale"
@@ -83,8 +83,9 @@ def _report(out: Path, show: Callable[[Table], None]) -> None:
     runs = load(out)
     found = table(runs)
     show(found)
-    print(network_text(runs))
-    text = f"# {found.title}\n\n{found.markdown()}\n\n{network_text(runs)}\n"
+    about = "\n\n".join(text for text in (network_text(runs), misses(runs)) if text)
+    print(about)
+    text = f"# {found.title}\n\n{found.markdown()}\n\n{about}\n"
     (out / "scale.md").write_text(text)
     try:
         picture(runs, out / "scale.png")

@@ -1,10 +1,16 @@
-"""Time of an operation on R ranks from the time of its kernels and of its messages (after LogGP).
+"""Time of an operation on R ranks, from the time of its kernels on one rank, the machine's ceilings and its messages.
 
-A message of b bytes takes L + G b: latency and gap per byte of a ping-pong. A gather sends every rank's b bytes to all,
-with recursive doubling in log2 R steps: o + ceil(log2 R) L + (R - 1) b G, where o is what Python and the checks of a
-message take. An exchange with neighbours takes its measured time on any number of ranks. Products hide it behind
-interior rows; nothing is subtracted for that, since the processor packs and unpacks messages itself. Rows of ghost
-zones add their share to the kernels.
+Kernels. Ranks of one machine share its cores and its memory. On one rank memory takes a share m = bytes / (b t) of a
+kernel's time t, where b is what one core reads or copies per second. When a = min(R, cores) ranks run at once, they
+need a b and get B, what all cores get together. With more ranks than cores they also take turns:
+
+    T = t ((1 - m) + m max(1, a b / B)) max(1, R / cores)
+
+Messages (after LogGP). A message of n bytes takes L + G n: latency and gap per byte of a ping-pong. A gather sends
+every rank's n bytes to all, with recursive doubling in log2 R steps: o + ceil(log2 R) L + (R - 1) n G, where o is what
+Python and the checks of a message take. An exchange with neighbours takes its measured time on any number of ranks.
+Products hide it behind interior rows; nothing is subtracted for that, since the processor packs and unpacks messages
+itself. Rows of ghost zones add their share to the kernels.
 """
 
 from __future__ import annotations
@@ -33,6 +39,27 @@ class Network(NamedTuple):
         return self.exchange + self.exchange_gap * size
 
 
+class Shared(NamedTuple):
+    """What ranks of one machine share; bandwidths are bytes per second of one core, and of all cores at once."""
+
+    cores: int
+    read: tuple[float, float]
+    copy: tuple[float, float]
+
+    def slowed(self, seconds: float, read: float, written: float, ranks: int) -> float:
+        """Seconds of kernels that take `seconds` on one rank, when `ranks` ranks run them at the same time."""
+        one, every = self.copy if written else self.read
+        memory = min(1.0, (read + written) / (one * seconds))
+        wanted = min(ranks, self.cores) * one
+        return seconds * (1 - memory + memory * max(1.0, wanted / every)) * max(1.0, ranks / self.cores)
+
+
+def shared_of(measured: dict[str, Any]) -> Shared | None:
+    """The machine as the run on one rank measured it; None where there is no such run."""
+    found = measured.get("machine")
+    return Shared(int(found["cores"]), tuple(found["read"]), tuple(found["copy"])) if found else None
+
+
 def fitted(measured: dict[str, Any]) -> Network:
     """The network of a run; nothing costs anything on one rank."""
     if measured["ranks"] == 1:
@@ -52,10 +79,17 @@ def _line(times: dict[Any, float]) -> tuple[float, float]:
     return max(float(start), float(seconds.min()) / 2), max(float(slope), 0.0)
 
 
-def predicted(row: dict[str, Any], network: Network, ranks: int, size: int, kernel: float | None = None) -> float:
-    """Seconds of an operation on so many ranks; `size` are the bytes of a gather."""
+def predicted(row: dict[str, Any], one: dict[str, Any], shared: Shared, network: Network, ranks: int,
+              size: int, beside: int | None = None) -> float:  # fmt: skip
+    """Seconds of an operation on so many ranks, `beside` of them on one machine (None: all).
+
+    `row` has what is known without measuring: gathers, bytes of a halo, share of rows that ghost zones repeat. `one` is
+    the operation as one rank measured it, and `size` are the bytes of a gather.
+    """
+    parts = ranks if row["scaling"] == "strong" else 1
+    read, written = one["read"] / parts, one["written"] / parts
+    work = shared.slowed(one["kernel"] / parts, read, written, ranks if beside is None else beside)
     if ranks == 1:
-        return float(row["kernel"] if kernel is None else kernel)
-    work = (row["kernel"] if kernel is None else kernel) * (1 + row["repeated"])
+        return work
     halo = network.halo(row["halo"]) if row["halo"] else 0.0
-    return float(work + row["gathers"] * network.gather(ranks, size) + halo)
+    return float(work * (1 + row["repeated"]) + row["gathers"] * network.gather(ranks, size) + halo)

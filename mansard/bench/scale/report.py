@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from ..plots import COLOURS, MARKERS, figure
 from ..table import Table
-from .model import fitted, predicted
+from .model import fitted, predicted, shared_of
 
 MOST_RANKS = 4096
 # Weak scaling of BLAST on Titan, one K20 and 512 zones per node, seconds of 5 cycles: the two times that the text of
@@ -24,27 +25,66 @@ def load(folder: Path) -> dict[int, dict[str, Any]]:
 
 
 def table(runs: dict[int, dict[str, Any]]) -> Table:
-    """A line per operation, kind of scaling and number of ranks; bad are those that the model misses."""
+    """A line per operation, kind of scaling and number of ranks; bad are those that the model misses.
+
+    The model knows the kernels of one rank alone, so that rank's lines have no prediction.
+    """
     cells: list[tuple[str, ...]] = []
     bad: set[int] = set()
+    cores = _cores(runs)
     for ranks, run in runs.items():
-        network = fitted(run["network"])
+        name = f"{ranks}, on {cores} core{'s' * (cores > 1)}" if cores and ranks > cores else str(ranks)
         for row in run["rows"]:
-            model = predicted(row, network, ranks, run["network"].get("gather_bytes", 0))
-            off = model / row["seconds"] - 1
+            model = _model(runs, ranks, row)
+            off = model / row["seconds"] - 1 if model else 0.0
             bad |= {len(cells)} if abs(off) > _WITHIN else set()
             times = (row["seconds"], row["kernel"], row["message"], row["waiting"])
             cells.append((
-                row["operation"], row["scaling"], str(ranks), *(f"{1e3 * one:.3f}" for one in times),
-                f"{100 * row['share']:.1f} %", f"{1e3 * model:.3f}", f"{100 * off:+.1f} %",
+                row["operation"], row["scaling"], name, *(f"{1e3 * one:.3f}" for one in times),
+                f"{100 * row['share']:.1f} %", *((f"{1e3 * model:.3f}", f"{100 * off:+.1f} %") if model else ("", "")),
             ))  # fmt: skip
     names = ("operation", "scaling", "ranks", "ms", "kernel", "message", "waiting", "of kernels alone", "model", "off")
     title = "Scaling over ranks (ms, slowest rank, best of the samples; shares: medians)"
     return Table(title, names, cells, frozenset(bad))
 
 
+def _cores(runs: dict[int, dict[str, Any]]) -> int:
+    """Cores of the machine, as the run on one rank found them; 0 without it."""
+    shared = shared_of(runs[1]["network"]) if 1 in runs else None
+    return shared.cores if shared else 0
+
+
+def _row(run: dict[str, Any], like: dict[str, Any]) -> dict[str, Any]:
+    """The row of another run that has the same operation and kind of scaling."""
+    key = ("operation", "scaling")
+    found: dict[str, Any] = next(one for one in run["rows"] if all(one[name] == like[name] for name in key))
+    return found
+
+
+def _model(runs: dict[int, dict[str, Any]], ranks: int, row: dict[str, Any]) -> float | None:
+    """Predicted seconds of a row, from one rank's kernels; None where they, or the machine, were not measured."""
+    shared = shared_of(runs[1]["network"]) if 1 in runs else None
+    if ranks == 1 or shared is None:
+        return None
+    measured = runs[ranks]["network"]
+    return predicted(row, _row(runs[1], row), shared, fitted(measured), ranks, measured.get("gather_bytes", 0))
+
+
+def misses(runs: dict[int, dict[str, Any]]) -> str:
+    """How far the model is off, by number of ranks: median and most, in percent of the measured time."""
+    lines = []
+    for ranks, run in runs.items():
+        found = [(row, _model(runs, ranks, row)) for row in run["rows"]]
+        off = [100 * abs(model / row["seconds"] - 1) for row, model in found if model]
+        if off:
+            within = sum(one <= 100 * _WITHIN for one in off)
+            lines.append(f"{ranks} ranks: model off by {median(off):.0f} % in the median, {max(off):.0f} % at most; "
+                         f"{within} of {len(off)} within {100 * _WITHIN:.0f} %")  # fmt: skip
+    return "\n".join(lines)
+
+
 def network_text(runs: dict[int, dict[str, Any]]) -> str:
-    """Latency and bandwidth as measured."""
+    """Latency and bandwidth of messages, and bandwidth of memory, as measured."""
     lines = []
     for ranks, run in runs.items():
         if ranks > 1:
@@ -52,25 +92,35 @@ def network_text(runs: dict[int, dict[str, Any]]) -> str:
             rate = f"{1e-9 / net.gap:.3g} GB/s" if net.gap else "not limited by bytes"
             lines.append(f"{ranks} ranks: ping-pong {1e6 * net.latency:.2f} us and {rate}; "
                          f"gather {1e6 * run['network']['gather']:.1f} us; exchange {1e6 * net.exchange:.1f} us")
+        elif shared := shared_of(run["network"]):
+            pairs = ((name, *(1e-9 * one for one in getattr(shared, name))) for name in ("read", "copy"))
+            rates = "; ".join(f"{name} {one:.1f} GB/s by one, {every:.1f} by all" for name, one, every in pairs)
+            lines.append(f"machine: {shared.cores} cores; {rates}")
     return "\n".join(lines)
 
 
 def picture(runs: dict[int, dict[str, Any]], path: Path) -> None:
-    """Weak and strong scaling: efficiency and speedup, measured to the ranks at hand and predicted to 4096."""
+    """Weak and strong scaling: efficiency and speedup, measured to the ranks at hand and predicted to 4096.
+
+    Lines are of machines like this one with a rank on every core. Points of more ranks than cores are hollow, and
+    their own prediction is a cross.
+    """
     first = next(iter(runs.values()))
     drawn, axes = figure(first, "Scaling over ranks: measured points, predicted lines", 1, 2)
-    pair = runs.get(2) or next((run for ranks, run in runs.items() if ranks > 1), first)
-    network, size = fitted(pair["network"]), pair["network"].get("gather_bytes", 0)
-    ranks = [2**k for k in range(13)]
+    ranks, cores = [2**k for k in range(13)], _cores(runs)
     for axis, scaling in zip(axes, ("weak", "strong"), strict=True):
         for number, row in enumerate(one for one in first["rows"] if one["scaling"] == scaling):
-            share = {count: row["kernel"] / (1 if scaling == "weak" else count) for count in ranks}
-            line = [row["kernel"] / predicted(_spread(row, count, pair, scaling), network, count, size, share[count])
-                    for count in ranks]  # fmt: skip
             colour, marker = COLOURS[number], MARKERS[number]
-            axis.plot(ranks, line, "--", color=colour, linewidth=1.2, label=f"{row['operation']}, predicted")
-            points = [(count, _gain(run, row, scaling)) for count, run in runs.items()]
-            axis.plot(*zip(*points, strict=True), marker, color=colour, label=f"{row['operation']}, measured")
+            if cores:
+                line = _line(runs, row, ranks)
+                axis.plot(ranks, line, "--", color=colour, linewidth=1.2, label=f"{row['operation']}, predicted")
+            for count, run in runs.items():
+                is_shared = bool(cores) and count > cores
+                label = None if is_shared or count > 1 else f"{row['operation']}, measured"
+                axis.plot(count, _gain(row, _row(run, row)["seconds"]), marker, color=colour, label=label,
+                          fillstyle="none" if is_shared else "full")  # fmt: skip
+                if is_shared and (model := _model(runs, count, _row(run, row))):
+                    axis.plot(count, _gain(row, model), "x", color=colour, markersize=5)
         axis.set(xscale="log", xlabel="ranks")
         axis.set_xticks(ranks[::2], [str(one) for one in ranks[::2]])
         axis.minorticks_off()
@@ -80,6 +130,10 @@ def picture(runs: dict[int, dict[str, Any]], path: Path) -> None:
     axes[0].plot([8, 512], [1, 1], ":", color="#000000", linewidth=1)
     axes[0].plot(list(TITAN), [TITAN[512] / one for one in TITAN.values()], "-X", color="#000000",
                  label="BLAST on Titan (Dong, fig. 5.5)")  # fmt: skip
+    if cores and max(runs) > cores:
+        text = f"more ranks than the {cores} cores: measured"
+        axes[0].plot([], [], "o", color="#555555", fillstyle="none", label=text)
+        axes[0].plot([], [], "x", color="#555555", label="and predicted")
     axes[0].set(ylabel="kernel time of one rank / time", ylim=(0, 1.15), title="weak: the same work on each rank")
     axes[1].plot(ranks, ranks, color="#999999", linewidth=0.8)
     axes[1].set(yscale="log", ylabel="kernel time of one rank / time", title="strong: the same work in all")
@@ -87,15 +141,26 @@ def picture(runs: dict[int, dict[str, Any]], path: Path) -> None:
     drawn.savefig(path, dpi=130)
 
 
-def _spread(row: dict[str, Any], count: int, pair: dict[str, Any], scaling: str) -> dict[str, Any]:
+def _line(runs: dict[int, dict[str, Any]], row: dict[str, Any], ranks: list[int]) -> list[float]:
+    """Predicted gain of an operation on machines like this one, as many ranks on each as it has cores."""
+    pair = next((run for count, run in runs.items() if count > 1), runs[1])
+    shared, network = shared_of(runs[1]["network"]), fitted(pair["network"])
+    assert shared is not None
+    size = pair["network"].get("gather_bytes", 0)
+    return [
+        _gain(row, predicted(_spread(row, count, pair), row, shared, network, count, size, min(count, shared.cores)))
+        for count in ranks
+    ]
+
+
+def _spread(row: dict[str, Any], count: int, pair: dict[str, Any]) -> dict[str, Any]:
     """The row of one rank with what several ranks add: messages of the run on two, and ghost zones by their share."""
-    other = next(one for one in pair["rows"] if (one["operation"], one["scaling"]) == (row["operation"], scaling))
+    other = _row(pair, row)
     two_sided = 2 if count > 2 else 1  # ranks in the middle have neighbours on both sides
-    share = count / pair["ranks"] if scaling == "strong" else 1.0
+    share = count / pair["ranks"] if row["scaling"] == "strong" else 1.0
     return {**row, "halo": other["halo"], "repeated": other["repeated"] * two_sided * share}
 
 
-def _gain(run: dict[str, Any], row: dict[str, Any], scaling: str) -> float:
+def _gain(one: dict[str, Any], seconds: float) -> float:
     """Time of one rank's kernels over that of a run."""
-    other = next(one for one in run["rows"] if (one["operation"], one["scaling"]) == (row["operation"], scaling))
-    return float(row["kernel"] / other["seconds"])
+    return float(one["kernel"] / seconds)

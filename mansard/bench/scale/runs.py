@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from time import perf_counter
 from typing import Any, NamedTuple
@@ -14,6 +16,7 @@ from ... import cholesky_qr, distributed, gram, matmul, matrix_powers, sparse
 from ...arrays.types import Array
 from ...distributed.communicator import ROOM
 from ...distributed.messages import HEADER
+from ...operations.sparse.operand import bytes_of
 
 WIDTH = 32  # columns of tall matrices: Gram matrices of 8 KiB
 POWERS = 4
@@ -31,6 +34,8 @@ class Case(NamedTuple):
     gathers: int  # collective messages of HEADER + ROOM bytes
     halo: int  # bytes to each neighbour
     repeated: float  # share of local work that ghost zones repeat
+    read: int  # bytes that the local work reads at least
+    written: int  # bytes that it writes
 
 
 def cases(comm: Any, rows: int, planes: int, side: int) -> list[Case]:
@@ -46,13 +51,16 @@ def cases(comm: Any, rows: int, planes: int, side: int) -> list[Case]:
     product = distributed.Rows(out, comm)
     plane = 8 * side * side
     ghost = 2 if 0 < comm.rank < comm.size - 1 else min(1, comm.size - 1)
+    block, vector, stored = tall.nbytes, x.nbytes, bytes_of(A.storage)
     return [
-        Case("gram", lambda: gram(V), lambda: gram(tall), 1, 0, 0.0),
-        Case("matmul", lambda: matmul(V, C, out=product), lambda: matmul(tall, C, out=out), 0, 0, 0.0),
-        Case("cholesky_qr", lambda: cholesky_qr(V), lambda: cholesky_qr(tall), 2, 0, 0.0),
-        Case("sparse product", lambda: M.product(x, y), lambda: A.product(x, z), 0, plane, 0.0),
-        Case(f"powers p={POWERS}", lambda: Q(x), lambda: P(x), 0, POWERS * plane, ghost * (POWERS - 1) / planes),
-    ]
+        Case("gram", lambda: gram(V), lambda: gram(tall), 1, 0, 0.0, block, 0),
+        Case("matmul", lambda: matmul(V, C, out=product), lambda: matmul(tall, C, out=out), 0, 0, 0.0, block, block),
+        Case("cholesky_qr", lambda: cholesky_qr(V), lambda: cholesky_qr(tall), 2, 0, 0.0, 3 * block, 2 * block),
+        Case("sparse product", lambda: M.product(x, y), lambda: A.product(x, z), 0, plane, 0.0,
+             stored + vector, vector),
+        Case(f"powers p={POWERS}", lambda: Q(x), lambda: P(x), 0, POWERS * plane, ghost * (POWERS - 1) / planes,
+             POWERS * (stored + vector), POWERS * vector),
+    ]  # fmt: skip
 
 
 def slab(side: int, planes: int, rank: int, ranks: int) -> Any:
@@ -93,6 +101,7 @@ def measure(case: Case, comm: Any, limit: float) -> dict[str, Any]:
         "share": float(np.median(alone) / np.median(together)),
         "message": max(0.0, float(together[best]) - waiting - kernel),
         "gathers": case.gathers, "halo": case.halo, "repeated": max(comm.allgather(case.repeated)),
+        "read": case.read, "written": case.written,
         "samples": {"together": together.tolist(), "alone": alone.tolist()},
     }  # fmt: skip
 
@@ -113,12 +122,13 @@ _EVICTED = 4 << 20  # numbers, 32 MiB: more than a core's caches
 
 
 def network(comm: Any) -> dict[str, Any]:
-    """Best seconds of a message from rank 0 to 1 by size, of a gather, and of an exchange with both neighbours.
+    """Best seconds of a message from rank 0 to 1 by size, of a gather, and of an exchange with both neighbours; of one
+    rank, what several of them would share.
 
     The exchange is the product of a slab of one plane: packing, messages, and the launch for rows at the boundary.
     """
     if comm.size == 1:
-        return {"ranks": 1, "ping_pong": {}, "gather": 0.0, "exchange": {}}
+        return {"ranks": 1, "ping_pong": {}, "gather": 0.0, "exchange": {}, "machine": machine()}
     ours = distributed.Communicator.of(comm)
     pings = {size: _ping_pong(comm, np.zeros(size, np.uint8)) for size in _SIZES}
     room = np.zeros(ROOM, np.uint8)
@@ -157,3 +167,32 @@ def _best(comm: Any, call: Callable[[], Any]) -> float:
         call()
         times.append(perf_counter() - begin)
     return float(np.array(comm.allgather(times)).max(axis=0).min())
+
+
+# ---- the machine ------------------------------------------------------------------------------------------------
+
+_STREAM = 8 << 20  # numbers that a core reads or copies: 64 MiB, more than its share of the caches
+_STREAMS = 7  # samples
+
+
+def machine() -> dict[str, Any]:
+    """Cores, and bytes per second that one of them, and all of them, read and copy; no launcher may bind them."""
+    cores = os.cpu_count() or 1
+    return {"cores": cores, "read": [_rate(1, _dot, 8), _rate(cores, _dot, 8)],
+            "copy": [_rate(1, np.copyto, 16), _rate(cores, np.copyto, 16)]}  # fmt: skip
+
+
+def _dot(x: Array, y: Array) -> None:
+    np.dot(y, y)
+
+
+def _rate(threads: int, stream: Callable[[Array, Array], None], size: int) -> float:
+    """Most bytes per second of so many threads that each run `stream` on arrays of their own, `size` bytes a number."""
+    arrays = [(np.zeros(_STREAM), np.ones(_STREAM)) for _ in range(threads)]
+    best = np.inf
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in range(_STREAMS):
+            begin = perf_counter()
+            list(pool.map(stream, *zip(*arrays, strict=True)))
+            best = min(best, perf_counter() - begin)
+    return threads * size * _STREAM / best
