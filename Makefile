@@ -45,7 +45,8 @@ test-newest:
 test-gpu:
 	$(PYTHON) -m pytest -n auto --dist worksteal -q -rfE -k "not emulated and not cpu and not numpy" \
 	  --ignore tests/kernels/test_architectures.py --ignore tests/kernels/test_compile.py --ignore tests/kernels/emulated \
-	  tests/kernels tests/calls tests/system/test_processes.py $(PYTEST_ARGS)
+	  tests/kernels tests/calls tests/system/test_processes.py tests/system/test_ranks.py::test_all_checks_pass \
+	  tests/system/test_hydrodynamics.py::test_other_libraries_give_the_same $(PYTEST_ARGS)
 
 # Needs an NVIDIA GPU, CuPy and compute-sanitizer, and no virtual environment: 20 minutes, a table in results/.
 sanitize-gpu:

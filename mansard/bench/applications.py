@@ -12,6 +12,7 @@ import importlib
 import json
 import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -90,7 +91,7 @@ def run(args: argparse.Namespace, effort: Effort | None = None) -> tuple[list[Ta
                     _keep(journal, found[-1:])
             if joules is not None:
                 joules.say = shown.tell
-                _add_joules(found, contenders, lambda which, case=case: application.work(case, which), joules)
+                _add_joules(found, contenders, partial(application.work, case), joules)
                 _keep(journal, found)
             rows += found
     energy = [greenup.table_of_calls(rows)] if any("joules" in row for row in rows) else []

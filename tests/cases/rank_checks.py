@@ -1,7 +1,8 @@
 """Checks that every rank of `mpiexec -n N python rank_checks.py` runs together; tests/system/test_ranks.py starts them.
 
 `python rank_checks.py kill | raise` are programs of which one rank dies, or raises what nobody catches;
-`python rank_checks.py device` runs the checks of a GPU alone, with any number of ranks.
+`python rank_checks.py device` runs the checks of a GPU alone, `tensors` those of PyTorch's tensors and `long` those of
+a message of more than 2^31 bytes, with any number of ranks.
 """
 
 from __future__ import annotations
@@ -304,6 +305,50 @@ def check_torch() -> None:
     assert (ms.matmul(a, torch.eye(4, dtype=torch.float64)).to_global().numpy() == A).all()
 
 
+def tensors() -> None:
+    """Rows of PyTorch tensors on all ranks: results are tensors, exact on integers, with the bits of NumPy's arrays."""
+    import torch
+
+    A, S = integers(500, 4), integers(4, 4, 1)
+    V = np.random.default_rng(5).standard_normal((500, 4))
+    a, v = (Rows.from_global(torch.from_numpy(one), WORLD) for one in (A, V))
+    small = torch.from_numpy(S)
+    G = ms.gram(a)
+    assert isinstance(G, torch.Tensor) and isinstance(a.local, torch.Tensor) and (G.numpy() == A.T @ A).all()
+    W, H = ms.matmul_gram(a, small)
+    assert (W.to_global().numpy() == A @ S).all() and (H.numpy() == (A @ S).T @ (A @ S)).all()
+    moved = a.redistribute([0, *[7] * (SIZE - 1), 500])
+    assert isinstance(moved.local, torch.Tensor) and (ms.gram(moved).numpy() == A.T @ A).all()
+    arrays = Rows.from_global(V, WORLD)
+    for call in (ms.cholesky_qr, ms.linalg.qr):
+        (Q, R), (P, T) = call(v), call(arrays)
+        assert isinstance(Q.local, torch.Tensor) and isinstance(R, torch.Tensor) and same_everywhere(R.numpy())
+        assert np.array_equal(R.numpy(), T) and np.array_equal(Q.local.numpy(), P.local)
+        assert np.abs(ms.gram(Q).numpy() - np.eye(4)).max() < 1e-14 and np.allclose(Q.to_global() @ R, V)
+    batches = batch(torch.from_numpy(np.stack([S + 9 * np.eye(4)] * 5)), WORLD)
+    assert np.allclose(batches.map(ms.linalg.inv).gather() @ (S + 9 * np.eye(4)), np.eye(4))
+    odd = RANK == SIZE - 1
+    with pytest.raises(ValueError if odd else RankError):
+        ms.matmul_gram(a, torch.ones((5 if odd else 4, 2), dtype=torch.float64))
+    assert (ms.gram(a).numpy() == A.T @ A).all()
+
+
+def long() -> None:
+    """All rows of rank 0, 2^31 bytes and some more, move to the last rank: every number arrives at its place."""
+    rows = (1 << 25) + 3  # of eight numbers: 2^31 + 192 bytes
+    mine = np.arange(8.0 * rows if RANK == 0 else 0).reshape(-1, 8)
+    v = Rows(mine, WORLD)
+    del mine
+    moved = v.redistribute([0] * SIZE + [rows])
+    if RANK == SIZE - 1:
+        assert moved.local.nbytes > 1 << 31
+        for first in range(0, rows, 1 << 22):
+            part = moved.local[first : first + (1 << 22)].reshape(-1)
+            assert (part == np.arange(8.0 * first, 8.0 * first + part.size)).all(), first
+    else:
+        assert len(moved.local) == 0
+
+
 def check_cupy() -> None:
     """Rows of CuPy arrays, several ranks on one GPU included; `explain` names the way that messages take."""
     try:
@@ -390,6 +435,9 @@ def main(argument: str = "") -> None:
     if argument == "device":
         check_cupy()
         return print(COMM.explain(), dict(COMM.messages), flush=True)
+    if argument in ("tensors", "long"):
+        {"tensors": tensors, "long": long}[argument]()
+        return print(f"{argument}: right on rank {RANK} of {SIZE}", flush=True)
     if argument:
         while True:
             ms.gram(v)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -22,6 +23,7 @@ from examples.hydrodynamics.points import evaluate
 from examples.hydrodynamics.problems import PROBLEMS
 from examples.hydrodynamics.start import Flow, at_points, energies, norm, prepare
 from examples.hydrodynamics.steps import Progress, Stepper
+from mansard.backends import cuda
 from mansard.bench import applications
 from mansard.cli import main as cli
 from mansard.errors import UsageError
@@ -100,9 +102,11 @@ def test_a_symmetric_blast_stays_symmetric() -> None:
     assert np.abs(grid[..., 0] - grid[..., 1].T).max() < 1e-12
 
 
-@pytest.mark.parametrize("library", ["torch"])
+@pytest.mark.parametrize("library", ["torch", "cupy"])
 def test_other_libraries_give_the_same(library: str) -> None:
     pytest.importorskip(library)
+    if library == "cupy" and (reason := cuda.unavailable()):
+        pytest.skip(reason)
     for step, ours, published in verify.check("sedov", 2, Arrays(library, "mansard")):
         assert abs(ours / published - 1) < 1e-13, step
 
@@ -125,7 +129,24 @@ def test_what_cannot_be_used_is_refused(tmp_path: Path, capsys: pytest.CaptureFi
     assert program.main(["--problem", "gresho", "--dim", "1"]) == 1
     assert "gresho is a problem in 2 or 3 dimensions" in capsys.readouterr().err
     assert program.main(["--problem", "sedov", "--refine", "0", "--cg-iterations", "2"]) == 1
-    assert "after 2 iterations" in capsys.readouterr().err
+    text = capsys.readouterr().err
+    said = re.search(r"after 2 iterations a residual is ([0-9.e+-]+) of the load's, beyond 1e-08", text)
+    assert said and 1e-8 < float(said[1]) < 1
+
+
+def test_the_residual_that_is_said_is_the_one_that_is_left() -> None:
+    """In the norm of the preconditioner, by a residual that is computed anew; of the worst component."""
+    flow = prepare(PROBLEMS["sedov"], 2, 1, 2, Arrays("numpy", "library"))
+    solver = Stepper(flow, most=3).forces.solver
+    load = np.random.default_rng(5).standard_normal(flow.free.shape) * flow.free
+    with pytest.raises(RuntimeError, match="after 3 iterations a residual is") as caught:
+        solver.solve(load)
+    product = np.empty_like(load)
+    solver._mass(solver.x, product)
+    size = lambda r: (r * solver._scale * r).sum(0)  # noqa: E731
+    left = np.sqrt(size(load - product) / size(load)).max()
+    said = re.search(r"a residual is ([0-9.e+-]+) of", str(caught.value))
+    assert said and float(said[1]) == pytest.approx(left, rel=0.06)  # two digits are said
 
 
 # dim, order, integrator -> refinements, steps and norm of Sedov's blast at t = 0.1
@@ -143,6 +164,14 @@ def test_all_orders(order: int, integrator: str) -> None:
     flow = prepare(PROBLEMS["sedov"], 3, refine, order, Arrays("numpy", "library"))  # nothing is compiled for it
     progress = finished(Stepper(flow, integrator), Progress(flow.state), 0.1)
     assert progress.step == steps and abs(norm(flow, progress.state) / size - 1) < 1e-8  # conjugate gradients to 1e-8
+
+
+@rotated(4)
+def test_the_highest_order_by_our_own_kernels() -> None:
+    refine, steps, size = ORDERS[3, 4, "rk2avg"]
+    flow = prepare(PROBLEMS["sedov"], 3, refine, 4, Arrays("numpy", "mansard"))
+    progress = finished(Stepper(flow, "rk2avg"), Progress(flow.state), 0.1)
+    assert progress.step == steps and abs(norm(flow, progress.state) / size - 1) < 1e-8
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
@@ -229,6 +258,14 @@ def test_the_benchmark_times_phases_and_products(tmp_path: Path, capsys: pytest.
     (tmp_path / "hydro.jsonl").write_text(lines)
     assert hydro.main([tmp_path]) == 0 and "| 50% |" in (tmp_path / "summary.md").read_text()
     assert cli(["bench", "hydro", "--list"]) == 0 and "zones" in capsys.readouterr().out
+
+
+def test_windows_of_joules_repeat_a_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Steps follow each other, and after so many the flow begins again at time zero."""
+    monkeypatch.setattr(bench, "_AGAIN", 3)
+    call = bench.work(bench.Case("sedov", 2, 2, 0), ("numpy", "library"))
+    times = [call().time for _ in range(7)]
+    assert 0 < times[0] < times[1] < times[2] and times[3:] == [*times[:3], times[0]]
 
 
 def test_the_benchmark_says_what_a_wheel_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
