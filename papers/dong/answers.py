@@ -7,16 +7,17 @@ from typing import Any
 from mansard.bench.rows import operation_of
 from mansard.operations.factor.blocked import HOW
 
-from ..found import Number, best, column, geometric_mean, lines, median, rows
+from ..found import Number, best, column, geometric_mean, median, rows
+from .application import application, energies, profile, strong_scaling
 from .measured import backward_ways, exchanges_in_time, forward_ways, own_classic, panels, panels_in_time
 from .powers import powers_drawn, qr_joules
 from .reduced import bidiagonal, phases
-from .scaling import strong
 from .scaling import weak as weak_scaling
 from .updates import rank_eight, rank_sixteen, rank_thirty_two, rank_thirty_two_over_cpus, streamed
 
-__all__ = ["bidiagonal", "exchanges_in_time", "panels", "panels_in_time", "phases", "powers_drawn", "qr_joules",
-           "rank_eight", "rank_sixteen", "rank_thirty_two", "rank_thirty_two_over_cpus", "weak_scaling"]  # fmt: skip
+__all__ = ["application", "bidiagonal", "energies", "exchanges_in_time", "panels", "panels_in_time", "phases",
+           "powers_drawn", "profile", "qr_joules", "rank_eight", "rank_sixteen", "rank_thirty_two",
+           "rank_thirty_two_over_cpus", "strong_scaling", "weak_scaling"]  # fmt: skip
 _BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
 _BAND = "percent_bandwidth"
 _CPU = "xeon-avx512-2-cores/factor"
@@ -195,60 +196,3 @@ def streamed_line() -> Number:
     share = panels_in_time().values["products"]
     values = streamed().values | {"share": share}
     return Number(values["least"] > 1, values | {"longer": 1 + share * (values["least"] - 1)})
-
-
-def profile() -> Number:
-    cells, shares = [], []
-    for device, path in (("H200", "results/h200/hydro/hydro.jsonl"),
-                         ("two Xeon cores", "results/xeon-avx512-2-cores/hydro/hydro.jsonl")):  # fmt: skip
-        for row in lines(path):
-            if row["engine"] != "mansard" or not row.get("phases"):
-                continue
-            whole = sum(row["phases"].values())
-            cg = row["phases"]["conjugate gradients"]
-            shares.append(1 - cg / whole)
-            cells.append((row["case"], f"{device}, {row['library']}", f"{1000 * (whole - cg):.1f}", f"{1000 * cg:.1f}",
-                          f"{1 - cg / whole:.0%}"))  # fmt: skip
-    values = {"least": min(shares), "most": max(shares)}
-    columns = ("case", "device", "corner forces, ms a step", "conjugate gradients, ms", "share of forces")
-    return Number(values["most"] > 0.55, values, columns, tuple(cells))
-
-
-def energies() -> Number:
-    theirs = {"kinetic": 5.04235968e-01, "internal": 9.54576403}
-    (ours,) = lines("results/h200/hydro/triple-point.jsonl")
-    total = ours["kinetic_energy"] + ours["internal_energy"]
-    values = {"total": total, "drift": abs(ours["total_energy_drift"]),
-              "apart": abs(ours["kinetic_energy"] / theirs["kinetic"] - 1)}  # fmt: skip
-    found = verification()
-    return Number(values["drift"] < 1e-12 and abs(total - 10.05) < 1e-12 * 10.05 and found.holds, values | found.values)
-
-
-def application() -> Number:
-    cases = {"Q2-Q1": "sedov Q2-Q1, 16^3 zones"}
-    found = {(row["library"], row["engine"]): row["median"] for row in lines("results/h200/hydro/hydro.jsonl")
-             if row["case"] == cases["Q2-Q1"]}  # fmt: skip
-    gpu, host, library = found["cupy", "mansard"], found["numpy", "library"], found["cupy", "library"]
-    return Number(host / gpu > 1.9, {"host": host / gpu, "library": library / gpu, "ms": 1000 * gpu})
-
-
-def verification() -> Number:
-    found = lines("results/h200/hydro/verify.jsonl")
-    right = sum(bool(row["matches"]) for row in found)
-    return Number(right == len(found), {"right": right, "count": len(found)})
-
-
-def gpu_shared() -> Number:
-    found = {(row["case"], row["mode"], row["mps"], row["ranks"]): median(row["seconds"])
-             for row in lines("results/ranks-h200.jsonl")}  # fmt: skip
-    shares = {(case, mode): seconds / found[case, mode, mps, 1]
-              for (case, mode, mps, ranks), seconds in found.items() if mps and ranks == 8}  # fmt: skip
-    alone = [share for (_, mode), share in shares.items() if mode != "time steps"]
-    return Number(max(alone) < 1.3, {"least": min(alone), "most": max(alone), "agreed": max(shares.values())})
-
-
-def strong_scaling() -> Number:
-    """Figure 5.6: one mesh over ranks of a CPU, and products over ranks of a GPU."""
-    found = strong()
-    return Number(found.holds, found.values | gpu_shared().values, found.columns[:-1],
-                  tuple(line[:-1] for line in found.cells))  # fmt: skip

@@ -1,0 +1,80 @@
+"""Numbers of Dong's chapter 5 from rows of the application: tables 5.1 and 5.3, figures 5.4 and 5.6."""
+
+from __future__ import annotations
+
+from ..found import Number, lines, median
+from .hydro import PROFILE, method
+from .scaling import strong
+
+_H200, _XEON = (f"results/{device}/hydro" for device in ("h200", "xeon-avx512-2-cores"))
+
+
+def profile() -> Number:
+    """Table 5.1: shares of corner forces, of his methods on a CPU beside his; other rows are in the table alone."""
+    cells, cpu = [], dict[str, float]()
+    for device, folder in (("H200", _H200), ("two Xeon cores", _XEON)):
+        for row in lines(f"{folder}/hydro.jsonl"):
+            if row["engine"] != "mansard" or not row.get("phases"):
+                continue
+            whole = sum(row["phases"].values())
+            cg = row["phases"]["conjugate gradients"]
+            share = 1 - cg / whole
+            if folder == _XEON and row["library"] == "numpy":
+                cpu[method(row)] = share
+            cells.append((row["case"], f"{device}, {row['library']}", f"{1000 * (whole - cg):.1f}", f"{1000 * cg:.1f}",
+                          f"{share:.0%}"))  # fmt: skip
+    theirs = {name: PROFILE[name][0] / PROFILE[name][2] for name in cpu if name in PROFILE}
+    values = {"least": min(cpu[name] for name in theirs), "most": max(cpu[name] for name in theirs),
+              "flat": max(cpu[name] for name in theirs if name.startswith("2-D")), "solid": cpu["3-D Q2-Q1"],
+              "solid_theirs": theirs["3-D Q2-Q1"]}  # fmt: skip
+    columns = ("case", "device", "corner forces, ms a step", "conjugate gradients, ms", "share of forces")
+    return Number(all(0.55 <= cpu[name] <= 0.77 for name in theirs), values, columns, tuple(cells))
+
+
+def energies() -> Number:
+    theirs = {"kinetic": 5.04235968e-01, "internal": 9.54576403}
+    (ours,) = lines(f"{_H200}/triple-point.jsonl")
+    total = ours["kinetic_energy"] + ours["internal_energy"]
+    values = {"total": total, "drift": abs(ours["total_energy_drift"]),
+              "apart": abs(ours["kinetic_energy"] / theirs["kinetic"] - 1)}  # fmt: skip
+    found = verification()
+    return Number(values["drift"] < 1e-12 and abs(total - 10.05) < 1e-12 * 10.05 and found.holds, values | found.values)
+
+
+def application() -> Number:
+    """Figure 5.4: a GPU's step over NumPy's on its host, over CuPy's, and over our own kernels on CPU cores.
+
+    Those were measured on two cores and 8^3 zones. Eight cores are four times as fast at most, and 16^3 zones are eight
+    times the work.
+    """
+    found = {(row["library"], row["engine"]): row["median"] for row in lines(f"{_H200}/hydro.jsonl")
+             if row["case"] == "sedov Q2-Q1, 16^3 zones"}  # fmt: skip
+    gpu, host, library = found["cupy", "mansard"], found["numpy", "library"], found["cupy", "library"]
+    kernels = ("sedov Q2-Q1, 8^3 zones", "numpy", "mansard")
+    two = [row["median"] for row in lines(f"{_XEON}/hydro.jsonl")
+           if (row["case"], row["library"], row["engine"]) == kernels]  # fmt: skip
+    eight = two[-1] * 16**3 / 8**3 / 4
+    values = {"host": host / gpu, "library": library / gpu, "ms": 1000 * gpu, "eight": eight / gpu}
+    return Number(values["eight"] > 1.9, values)
+
+
+def verification() -> Number:
+    found = lines(f"{_H200}/verify.jsonl")
+    right = sum(bool(row["matches"]) for row in found)
+    return Number(right == len(found), {"right": right, "count": len(found)})
+
+
+def gpu_shared() -> Number:
+    found = {(row["case"], row["mode"], row["mps"], row["ranks"]): median(row["seconds"])
+             for row in lines("results/ranks-h200.jsonl")}  # fmt: skip
+    shares = {(case, mode): seconds / found[case, mode, mps, 1]
+              for (case, mode, mps, ranks), seconds in found.items() if mps and ranks == 8}  # fmt: skip
+    alone = [share for (_, mode), share in shares.items() if mode != "time steps"]
+    return Number(max(alone) < 1.3, {"least": min(alone), "most": max(alone), "agreed": max(shares.values())})
+
+
+def strong_scaling() -> Number:
+    """Figure 5.6: one mesh over ranks of a CPU, and products over ranks of a GPU."""
+    found = strong()
+    return Number(found.holds, found.values | gpu_shared().values, found.columns[:-1],
+                  tuple(line[:-1] for line in found.cells))  # fmt: skip
