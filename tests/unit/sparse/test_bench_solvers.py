@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ def test_contenders_solve_the_same(method: str) -> None:
 
 
 def _noting(solver: Callable[..., Any], name: str, solved: list[str]) -> Callable[..., Any]:
+    @wraps(solver)
     def noted(*given: Any, **more: Any) -> Any:
         solved.append(name)
         return solver(*given, **more)
