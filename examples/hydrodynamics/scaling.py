@@ -174,7 +174,7 @@ def main(arguments: list[str] | None = None) -> int:
             _as_rank(given)
             return 0
         for count in [] if given.table else counts_of(given.ranks):
-            print(f"{count} ranks", flush=True)
+            print(f"{count} rank{'s' * (count > 1)}", flush=True)
             launch(count, [sys.executable, "-m", "examples.hydrodynamics.scaling", *arguments], _SECONDS)
     except (MansardError, ValueError) as error:
         print(f"hydrodynamics: {error}", file=sys.stderr)

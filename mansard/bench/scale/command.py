@@ -42,7 +42,7 @@ def run(args: argparse.Namespace, show: Callable[[Table], None]) -> int:
             return 0
     else:
         for count in counts_of(args.ranks):
-            print(f"{count} ranks", flush=True)
+            print(f"{count} rank{'s' * (count > 1)}", flush=True)
             _launch(count, args)
     if not args.no_report:
         _report(out, show)
