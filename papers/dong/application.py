@@ -7,6 +7,7 @@ from .hydro import PROFILE, method
 from .scaling import strong
 
 _H200, _XEON = (f"results/{device}/hydro" for device in ("h200", "xeon-avx512-2-cores"))
+_CLAIMED = (0.545, 0.765)  # share of corner forces: 55 to 75 % by his text, 76 % in his table
 
 
 def profile() -> Number:
@@ -23,12 +24,12 @@ def profile() -> Number:
                 cpu[method(row)] = share
             cells.append((row["case"], f"{device}, {row['library']}", f"{1000 * (whole - cg):.1f}", f"{1000 * cg:.1f}",
                           f"{share:.0%}"))  # fmt: skip
-    theirs = {name: PROFILE[name][0] / PROFILE[name][2] for name in cpu if name in PROFILE}
-    values = {"least": min(cpu[name] for name in theirs), "most": max(cpu[name] for name in theirs),
-              "flat": max(cpu[name] for name in theirs if name.startswith("2-D")), "solid": cpu["3-D Q2-Q1"],
-              "solid_theirs": theirs["3-D Q2-Q1"]}  # fmt: skip
+    theirs = {name: force / total for name, (force, _, total) in PROFILE.items() if name in cpu}
+    shares = ", ".join(f"{cpu[name]:.0%} with {name} (his {share:.0%})" for name, share in theirs.items())
+    values = {"shares": shares, "least": min(cpu[name] for name in theirs)}
     columns = ("case", "device", "corner forces, ms a step", "conjugate gradients, ms", "share of forces")
-    return Number(all(0.55 <= cpu[name] <= 0.77 for name in theirs), values, columns, tuple(cells))
+    holds = all(_CLAIMED[0] <= cpu[name] <= _CLAIMED[1] for name in theirs)
+    return Number(holds, values, columns, tuple(cells))
 
 
 def energies() -> Number:
