@@ -324,9 +324,9 @@ def tensors() -> None:
         (Q, R), (P, T) = call(v), call(arrays)
         assert isinstance(Q.local, torch.Tensor) and isinstance(R, torch.Tensor) and same_everywhere(R.numpy())
         assert np.array_equal(R.numpy(), T) and np.array_equal(Q.local.numpy(), P.local)
-        assert np.abs(ms.gram(Q).numpy() - np.eye(4)).max() < 1e-14 and np.allclose(Q.to_global() @ R, V)
+        assert np.abs(ms.gram(Q).numpy() - np.eye(4)).max() < 1e-14 and np.allclose((Q.to_global() @ R).numpy(), V)
     batches = batch(torch.from_numpy(np.stack([S + 9 * np.eye(4)] * 5)), WORLD)
-    assert np.allclose(batches.map(ms.linalg.inv).gather() @ (S + 9 * np.eye(4)), np.eye(4))
+    assert np.allclose(batches.map(ms.linalg.inv).gather().numpy() @ (S + 9 * np.eye(4)), np.eye(4))
     odd = RANK == SIZE - 1
     with pytest.raises(ValueError if odd else RankError):
         ms.matmul_gram(a, torch.ones((5 if odd else 4, 2), dtype=torch.float64))
