@@ -73,8 +73,8 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let nine tenths of the emulated tests rest, unless tests were named, and what is `rotated`, unless files were:
-    see `sparing`."""
+    """Let nine tenths of the emulated tests and half of those for CPUs rest, unless tests were named, and what is
+    `rotated`, unless files were: see `sparing`."""
     if config.getoption("keyword") or any("::" in one for one in config.args):
         return
     rotates = not any(one.endswith(".py") for one in config.args)

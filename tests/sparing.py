@@ -1,10 +1,10 @@
-"""Which cases a machine goes through: all on a GPU, elsewhere a slice of those compiled for the emulator and a sixth of
-the factorizations and products compiled for CPUs.
+"""Which cases a machine goes through: all on a GPU, elsewhere a slice of those compiled for the emulator, and a third
+to a twelfth of those compiled for CPUs.
 
 The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
-kernel and dtype is in every slice, and a month of daily runs goes through all cases. `--all-cases` runs all at once.
-Of emulated tests that go through no slice, every tenth runs, and the others within the next month (`rests`). Slow tests
-of benchmarks, reports and searches take turns of a few runs (`rotated`).
+kernel and dtype is in every slice, and six weeks of daily runs go through all cases. `--all-cases` runs all at once.
+Of tests that go through no slice, every tenth emulated one and every second one for CPUs runs, and the others within
+the next month (`rests`). Slow tests take turns of a few runs (`rotated`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ import pytest
 from mansard.backends import cuda
 
 Case = TypeVar("Case")
-STEP = 30  # of so many cases one is chosen
+STEP = 40  # of so many emulated cases one is chosen
+CPU_STEP = 3  # of so many cases for CPUs one is chosen
+TURNS = {"emulated": 10, "cpu": 2}  # of so many tests on a backend, outside slices, one runs
 
 
 @dataclass
@@ -64,16 +66,16 @@ def _count(chosen: Sequence[Case], cases: Sequence[Any]) -> Sliced[Case]:
 
 def rests(name: str, backend: Any, cases: Sequence[Any]) -> bool:
     """Whether a test on this backend rests in this run. `cases` are the lists that it is one of; slices run whole."""
-    if backend != "emulated" or takes_all() or any(isinstance(some, Sliced) for some in cases):
+    if backend not in TURNS or takes_all() or any(isinstance(some, Sliced) for some in cases):
         return False
-    resting = (zlib.crc32(name.encode()) + SHARE.seed // 3) % 10 != 0
+    resting = (zlib.crc32(name.encode()) + SHARE.seed // 3) % TURNS[backend] != 0
     _count(() if resting else (name,), (name,))
     return resting
 
 
 def rotated(count: int) -> pytest.MarkDecorator:
     """Mark tests of which one in `count` runs at a time, chosen by name and seed: benchmarks and reports in miniature,
-    searches, compile-only tests. They run always where their file is named."""
+    searches, compile-only tests, long ones of calls. They run always where their file is named."""
     return pytest.mark.rotated(count)
 
 
@@ -138,9 +140,9 @@ def turns(backend: str, forms: Sequence[Case], number: int) -> Sequence[Case]:
 
 
 def on_backends(cases: Sequence[Case], step: int = STEP) -> list[tuple[str, Case]]:
-    """Pairs of a backend and a case: all cases on CPUs and GPUs, a slice on the emulator."""
-    everywhere = [(backend, case) for backend in ("cpu", "cuda") for case in cases]
-    return Sliced([*everywhere, *(("emulated", case) for case in spared(cases, step))])
+    """Pairs of a backend and a case: all cases on GPUs, a third on CPUs, a slice on the emulator."""
+    chosen = {"cpu": spared(cases, CPU_STEP), "cuda": cases, "emulated": spared(cases, step)}
+    return Sliced((backend, case) for backend, some in chosen.items() for case in some)
 
 
 def _kind(case: Any) -> tuple[Any, ...]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from ragged_cases import host
+from sparing import rotated
 
 import mansard as ms
 from mansard import testing
@@ -119,6 +120,7 @@ def test_errors_of_interleaved_batches(wrong: Callable[[], Any], error: type[Exc
 # ---- matrices of different shapes -------------------------------------------------------------------------
 
 
+@rotated(3)
 @pytest.mark.parametrize("name", ["syr2k", "her2k"])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("trans", ["N", "T"])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from boundary_cases import COUNT
 from conftest import needs_cpu
+from sparing import rotated
 
 import mansard as ms
 
@@ -75,6 +76,7 @@ def test_factors_of_tensors() -> None:
     assert np.array_equal(out.numpy(), expected)
 
 
+@rotated(2)
 def test_factors_of_differentiated_and_traced_products() -> None:
     """With as many products as columns a factor too few dimensions wide would scale columns."""
     a, x, alpha = A[:2], B[:2, 0], np.array([2.0, -1.0])
@@ -230,6 +232,7 @@ def test_vectors_beside_a_ragged() -> None:
             ms.blas.gemv(r, wrong)
 
 
+@rotated(2)
 def test_vectors_of_systems() -> None:
     a, b = A + 9 * np.eye(2), B[:, :, 0]
     for call in (

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import scipy.linalg
 from conftest import needs_cpu
+from sparing import rotated
 
 import mansard as ms
 
@@ -20,6 +21,7 @@ def normal(dtype: str, *shape: int) -> Any:
     return (made + 1j * RNG.standard_normal(shape)).astype(dtype) if "complex" in dtype else made.astype(dtype)
 
 
+@rotated(3)
 @pytest.mark.parametrize(("rows", "columns", "dtype"), [(3, 5, "complex128"), (40, 40, "float64")])
 def test_products_with_q(rows: int, columns: int, dtype: str) -> None:
     a = normal(dtype, 4, rows, columns)
@@ -48,6 +50,7 @@ def test_own_reflectors_give_r() -> None:
     assert abs(np.tril(found, -1)).max() < 1e-14 and np.allclose(found[:, :4], np.triu(h.swapaxes(1, 2)[:, :4]))
 
 
+@rotated(3)
 @pytest.mark.parametrize(("rows", "columns", "dtype"), [(5, 3, "complex64"), (40, 37, "float64"), (3, 3, "float32")])
 def test_blocks_of_reflectors_are_lapacks(rows: int, columns: int, dtype: str) -> None:
     """One block of LAPACK's ormqr is a larfb; the halves that are not read hold NaN."""
@@ -75,6 +78,7 @@ def test_blocks_of_reflectors_are_lapacks(rows: int, columns: int, dtype: str) -
     assert ms.linalg.larfb(v, t, c, trans=adjoint, out=c) is c and abs(c - above).max() <= bound
 
 
+@rotated(3)
 def test_lists_and_ragged_batches_of_different_shapes() -> None:
     made = [normal("float64", *shape) for shape in ((5, 2), (3, 3), (5, 2))]
     right = [normal("float64", len(one), count) for one, count in zip(made, (2, 1, 2), strict=True)]

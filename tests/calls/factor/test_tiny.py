@@ -10,6 +10,7 @@ import pytest
 import scipy.linalg
 from conftest import needs_cpu
 from linalg_cases import adjoint, normal
+from sparing import rotated
 from systems_cases import integers
 
 import mansard as ms
@@ -47,6 +48,7 @@ def system(dtype: str, batch: int, n: int, k: int) -> tuple[Any, Any, Any]:
 
 
 @needs_cpu
+@rotated(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_warm_calls_are_one_launch(dtype: str, launches: list[str]) -> None:
     """Whatever follows the first calls: with and without `out`, and with vectors."""
@@ -194,6 +196,7 @@ def test_rows_are_exchanged_on_the_way_to_the_solutions(launches: list[str]) -> 
 
 
 @needs_cpu
+@rotated(3)
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_determinants_of_factors_are_one_launch_more(dtype: str, launches: list[str]) -> None:
     """Beyond one kernel: blocks of factors, then all determinants at once."""
@@ -210,6 +213,7 @@ def test_determinants_of_factors_are_one_launch_more(dtype: str, launches: list[
 
 
 @needs_cpu
+@rotated(3)
 @pytest.mark.parametrize("lead, m, n, k", [((), 18, 1, 7), ((5,), 3, 1, 1), ((2, 3), 9, 4, 2), ((4,), 6, 6, 3)])
 def test_least_squares_are_two_launches(lead: tuple[int, ...], m: int, n: int, k: int, launches: list[str]) -> None:
     for dtype in ("float64", "complex64"):
@@ -243,6 +247,7 @@ def test_squared_residuals_of_integers_are_exact(launches: list[str]) -> None:
 
 
 @needs_cpu
+@rotated(3)
 @pytest.mark.parametrize("shape", [(10, 216), (3, 5, 140), (1, 131)])
 def test_wide_qr_is_a_kernel_and_a_product(shape: tuple[int, ...], launches: list[str]) -> None:
     A = normal(np.random.default_rng(3), shape, "float64")

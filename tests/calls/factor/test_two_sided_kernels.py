@@ -9,6 +9,7 @@ import pytest
 from conftest import needs_cpu, wanted
 from exact_values import exact_singular_values
 from linalg_cases import normal
+from sparing import rotated
 from two_sided_cases import KINDS, LAPACK, check_eigh, check_svd, general, hermitian
 
 import mansard as ms
@@ -42,6 +43,7 @@ def planned(task: Task, A: Any, backend: str | None = "emulated") -> Any:
     return plan.plan_two_sided(task, stacks.kind_of(A, "a"), A, backend)
 
 
+@rotated(2)
 @pytest.mark.usefixtures("no_blocks")
 def test_results_do_not_depend_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three chunks, the last one shorter, give the bits of one."""

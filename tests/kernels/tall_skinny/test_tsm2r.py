@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from orders import in_order
-from sparing import sliced
+from sparing import rotated, sliced
 from tsm2r_cases import GROUP, Group, P, Steps, Tensor, case_id, exact, launch, operands
 
 import mansard as ms
@@ -41,6 +41,7 @@ SHARED: list[tuple[Problem, Config]] = [
 ]
 
 
+@rotated(3)
 @pytest.mark.parametrize("case", SHARED, ids=lambda case: f"{case[1].VARIANT}-{case[0].dtype}-{case[0].M}")
 def test_blocks_share_panels(case: tuple[Problem, Config], monkeypatch: pytest.MonkeyPatch) -> None:
     """On devices with more multiprocessors than panels; the sums have the same bits whoever arrives last."""
@@ -256,6 +257,7 @@ needs_nvrtc = pytest.mark.skipif(nvrtc.available() is not None, reason=str(nvrtc
 
 
 @needs_nvrtc
+@rotated(3)
 @pytest.mark.parametrize("size, layout", sliced(list(product([
     ("float64", 2), ("float64", 8), ("float64", 16), ("float64", 32), ("float32", 16),
     ("float32", 32), ("float32", 64), ("complex64", 16), ("complex128", 16), ("complex128", 64),
@@ -275,6 +277,7 @@ def test_default_does_not_spill(size: tuple[str, int], layout: str) -> None:
 
 
 @needs_nvrtc
+@rotated(3)
 @pytest.mark.parametrize("case", sliced(GROUP, 4), ids=case_id)
 def test_warpgroups_compile_without_spills(case: tuple[Problem, Config]) -> None:
     entry = nvrtc.compile_cuda(emit.source(*case, "cuda"), H200.arch)
