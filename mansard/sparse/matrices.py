@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from .matrices_elasticity import elasticity, elasticity_entries
 from .matrices_graphs import adjacency, channel, channel_entries, delaunay, kronecker, roads
 from .matrices_grid import checked_shape, grid, uniform
 from .matrices_physics import (
@@ -36,6 +37,8 @@ __all__ = [
     "channel_entries",
     "convection_diffusion",
     "delaunay",
+    "elasticity",
+    "elasticity_entries",
     "graphene",
     "graphene_entries",
     "hpcg",
@@ -50,7 +53,8 @@ __all__ = [
     "topological_insulator_entries",
 ]
 
-_STENCILS = {3: (1, 1), 5: (2, 1), 7: (3, 1), 9: (2, 2), 27: (3, 3)}  # points: axes, steps in all
+# points: axes, steps along one axis, steps in all
+_STENCILS = {3: (1, 1, 1), 5: (2, 1, 1), 7: (3, 1, 1), 9: (2, 1, 2), 27: (3, 1, 3), 125: (3, 2, 6)}
 
 
 def band(rows: int, width: int, *, dtype: Any = np.float64, xp: Any = np) -> Any:
@@ -83,7 +87,8 @@ def band_entries(rows: int, width: int) -> int:
 def stencil(points: int, shape: Sequence[int], *, periodic: bool = False, dtype: Any = np.float64, xp: Any = np) -> Any:
     """The matrix of a stencil on a grid: points - 1 on the diagonal, -1 for every neighbour.
 
-    3, 5 and 7 points are crosses on a line, a plane and a box; 9 and 27 are full squares and cubes.
+    3, 5 and 7 points are crosses on a line, a plane and a box; 9, 27 and 125 are full squares and cubes, 125 with two
+    steps along every axis.
 
     >>> import mansard as ms
     >>> ms.sparse.matrices.stencil(5, (2, 2)).toarray()
@@ -170,7 +175,7 @@ def _half(width: int) -> int:
 def _offsets(points: int, shape: Sequence[int]) -> list[tuple[int, ...]]:
     if points not in _STENCILS:
         raise ValueError(f"points={points} is not one of {sorted(_STENCILS)}")
-    axes, steps = _STENCILS[points]
+    axes, reach, steps = _STENCILS[points]
     if len(checked_shape(shape)) != axes:
         raise ValueError(f"shape {tuple(shape)}: a stencil of {points} points has {axes} dimensions")
-    return [step for step in product((-1, 0, 1), repeat=axes) if sum(map(abs, step)) <= steps]
+    return [step for step in product(range(-reach, reach + 1), repeat=axes) if sum(map(abs, step)) <= steps]

@@ -59,8 +59,8 @@ def grid(
     `offsets` [K][axes] lead to neighbours; `table` [kinds][K] holds the values, `present` [kinds][K] says which of them
     exist at a point of that kind. `diagonal(begin, end)` gives values to add to those of the rows' own points.
     """
-    shape = checked_shape(shape, periodic)
     offsets = np.atleast_2d(np.asarray(offsets, np.int64))
+    shape = checked_shape(shape, 2 * int(abs(offsets).max()) + 1 if periodic else 1)
     strides = np.cumprod([1, *shape[:-1]])
     ascending = np.argsort(offsets @ strides, kind="stable")
     offsets = offsets[ascending]
@@ -75,12 +75,13 @@ def grid(
     return joined(xp, pieces, rows, table.dtype)
 
 
-def checked_shape(shape: Sequence[int], periodic: bool = False) -> tuple[int, ...]:
+def checked_shape(shape: Sequence[int], least: int = 1) -> tuple[int, ...]:
+    """The extents of a grid as integers; `least` is more than 1 for a periodic one, whose neighbours must differ."""
     shape = tuple(int(extent) for extent in shape)
     if not shape or min(shape) < 1:
         raise ValueError(f"shape {shape}: extents are at least 1")
-    if periodic and min(shape) < 3:
-        raise ValueError(f"shape {shape}: a periodic grid has at least three points along every axis")
+    if min(shape) < least:
+        raise ValueError(f"shape {shape}: this periodic grid has at least {least} points along every axis")
     return shape
 
 

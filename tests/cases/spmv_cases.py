@@ -159,6 +159,11 @@ GPU: list[tuple[Problem, Config]] = [
     (P("float64", 300, 300, 600, format="csr", skewed=True, recurrence=True, wide=True), Merge(64, 5, "once")),
     (P("complex64", 900, 900, 900, format="csr", skewed=True, conj=True), Merge(128, 4, "normal")),
     (P("complex128", 300, 300, 900, 3, format="csr", skewed=True, index="int64"), Merge(64, 2)),
+    # several times as many entries as a warp has lanes, in rows of one length and of others
+    (P("float64", 40, 200, 5000, ragged=False), Sell(64, 7)),
+    (P("float64", 70, 300, 5670, C=8), Sell(64, 4, 2)),
+    (P("float64", 40, 300, 5000, format="csr"), Csr(8, 64, 2)),
+    (P("float64", 40, 200, 5000, 4, vector=2), Block(2, 64, 2)),
     # several vectors
     (P("float64", 70, 90, 500, 4, vector=2), Block(2, 64, 2)),
     (P("float64", 70, 90, 500, 16, vector=2), Block(8, 64, 1)),
@@ -179,6 +184,9 @@ CPU: list[tuple[Problem, Config]] = [
     (P("float64", 200, 200, 3000, ragged=False, recurrence=True), Simd(2, 1, 512)),
     (P("float64", 100, 70000, 900, index="delta16", permuted=True), Simd(2)),
     (P("float64", 100, 100, 900, C=4, values="float32"), Simd(2)),
+    (P("float64", 40, 200, 5000, index="delta16", ragged=False), Simd(2)),
+    (P("float64", 40, 200, 5000, 4), Simd(2)),
+    (P("float64", 40, 300, 3240, format="csr"), Simd(1)),
     (P("float64", 100, 100, 900, C=1, index="int64"), Simd(1)),
     (P("float32", 100, 100, 900, index="delta16"), Simd(4)),
     (P("float32", 100, 100, 900, C=8, permuted=True, index="int64", recurrence=True), Simd(4, 2)),

@@ -38,6 +38,8 @@ MATRICES: dict[str, Kind] = {
     "band-27": Kind(lambda shape, **more: matrices.band(shape[0], 27, **more), (1 << 22,), 27),
     "7pt": Kind(lambda shape, **more: matrices.stencil(7, shape, **more), (256, 256, 256), 7),
     "27pt": Kind(lambda shape, **more: matrices.stencil(27, shape, **more), (128, 128, 256), 27),
+    "125pt": Kind(lambda shape, **more: matrices.stencil(125, shape, **more), (100, 100, 108), 125),
+    "elasticity": Kind(lambda shape, **more: matrices.elasticity(shape, **more), (80, 80, 86), 81, rows_each=3.0),
     "HPCG": Kind(lambda shape, **more: matrices.hpcg(shape, **more)[0], (128, 128, 128), 27),
     "graphene": Kind(lambda shape, **more: matrices.graphene(*shape, **more), (4096, 4096), 13),
     "topological": Kind(
@@ -56,9 +58,7 @@ MATRICES: dict[str, Kind] = {
 # matrices of random problems besides: rows of random columns, few of them long, and blocks of three unknowns
 _DRAWN: dict[str, Kind] = {
     "random": Kind(lambda shape, **more: _scattered(shape[0], 16, **more), (1 << 22,), 16, slow=True, regular=False),
-    "power law": Kind(
-        lambda shape, **more: _scattered(shape[0], 0, **more), (1 << 22,), 6, slow=True, regular=False
-    ),
+    "power law": Kind(lambda shape, **more: _scattered(shape[0], 0, **more), (1 << 22,), 6, slow=True, regular=False),
     "blocks": Kind(lambda shape, **more: _blocks(shape, **more), (96, 96, 96), 21, rows_each=3.0, slow=True),
 }
 KINDS = MATRICES | _DRAWN

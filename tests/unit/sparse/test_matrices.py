@@ -32,6 +32,9 @@ SMALL = {
     "9pt": lambda **k: matrices.stencil(9, (6, 7), **k),
     "27pt": lambda **k: matrices.stencil(27, (4, 5, 6), **k),
     "27pt periodic": lambda **k: matrices.stencil(27, (3, 4, 5), periodic=True, **k),
+    "125pt": lambda **k: matrices.stencil(125, (6, 4, 5), **k),
+    "125pt periodic": lambda **k: matrices.stencil(125, (5, 6, 5), periodic=True, **k),
+    "elasticity": lambda **k: matrices.elasticity((4, 3, 5), **k),
     "convection": lambda **k: matrices.convection_diffusion((4, 5, 3), **k),
     "graphene": lambda **k: matrices.graphene(7, 8, disorder=0.5, **k),
     "anderson": lambda **k: matrices.anderson((4, 5, 6), **k),
@@ -84,13 +87,23 @@ def test_band(rows: int, width: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("points", "shape"), [(3, (7,)), (5, (4, 5)), (9, (5, 3)), (7, (3, 4, 5)), (27, (4, 3, 2)), (27, (1, 3, 2))]
+    ("points", "shape"),
+    [
+        (3, (7,)),
+        (5, (4, 5)),
+        (9, (5, 3)),
+        (7, (3, 4, 5)),
+        (27, (4, 3, 2)),
+        (27, (1, 3, 2)),
+        (125, (5, 2, 3)),
+        (125, (1, 7, 1)),
+    ],
 )
 def test_stencil(points: int, shape: tuple[int, ...]) -> None:
-    box = points in (9, 27)
+    box, reach = points in (9, 27, 125), 2 if points == 125 else 1
 
     def entry(_: Any, step: tuple[int, ...]) -> float:
-        near = max(map(abs, step)) <= 1 if box else sum(map(abs, step)) <= 1
+        near = max(map(abs, step)) <= reach if box else sum(map(abs, step)) <= 1
         return (-1.0 if any(step) else points - 1.0) if near else 0.0
 
     A = matrices.stencil(points, shape)
@@ -103,6 +116,56 @@ def test_periodic_stencil() -> None:
     expected = dense_grid((3, 4, 5), lambda _, step: [6.0, -1.0, 0.0][min(2, sum(map(abs, step)))], periodic=True)
     assert np.array_equal(A.toarray(), expected)
     assert A.nnz == 7 * 60
+
+
+def test_periodic_stencil_of_two_steps() -> None:
+    A = matrices.stencil(125, (5, 6, 7), periodic=True)
+    assert (np.diff(A.indptr) == 125).all() and (A.diagonal() == 124).all() and abs(A.sum(axis=1)).max() == 0
+
+
+def element_stiffness(poisson: float) -> Any:
+    """Stiffness of a unit cube of eight nodes, x fastest: B^T D B at two Gauss points per axis."""
+    D = np.zeros((6, 6))
+    D[:3, :3] = poisson / ((1 + poisson) * (1 - 2 * poisson))
+    D[np.diag_indices(6)] += np.repeat([1 / (1 + poisson), 0.5 / (1 + poisson)], 3)
+    K = np.zeros((24, 24))
+    for point in product((0.5 - 12**-0.5, 0.5 + 12**-0.5), repeat=3):
+        B = np.zeros((6, 24))
+        for node, corner in enumerate(product((0, 1), repeat=3)):
+            along = [t if c else 1 - t for c, t in zip(corner[::-1], point, strict=True)]
+            x, y, z = (
+                (1 if corner[::-1][axis] else -1) * np.prod([along[other] for other in range(3) if other != axis])
+                for axis in range(3)
+            )
+            B[:, 3 * node : 3 * node + 3] = [[x, 0, 0], [0, y, 0], [0, 0, z], [y, x, 0], [0, z, y], [z, 0, x]]
+        K += B.T @ D @ B / 8
+    return K
+
+
+@pytest.mark.parametrize(("shape", "poisson"), [((2, 2, 2), 0.3), ((2, 4, 3), 0.25), ((3, 3, 3), -0.5)])
+def test_elasticity_is_assembled_from_its_elements(shape: tuple[int, ...], poisson: float) -> None:
+    nodes = np.arange(np.prod(shape)).reshape(shape[::-1])
+    expected, K = np.zeros((3 * nodes.size, 3 * nodes.size)), element_stiffness(poisson)
+    for z, y, x in product(*(range(extent - 1) for extent in reversed(shape))):
+        own = (3 * nodes[z : z + 2, y : y + 2, x : x + 2].ravel()[:, None] + np.arange(3)).ravel()
+        expected[np.ix_(own, own)] += K
+    A = matrices.elasticity(shape, poisson=poisson)
+    assert abs(A.toarray() - expected).max() <= 1e-15 * 24 * abs(expected).max()
+    assert A.nnz == matrices.elasticity_entries(shape)
+
+
+def test_elasticity_has_six_rigid_modes() -> None:
+    """81 entries in a row inside, symmetric, and zero for translations and rotations alone."""
+    shape = (4, 3, 5)
+    A = matrices.elasticity(shape)
+    assert np.diff(A.indptr).max() == 81 and abs(A - A.T).max() == 0
+    z, y, x = (axis.ravel().astype(float) for axis in np.indices(shape[::-1]))
+    none, one = np.zeros_like(x), np.ones_like(x)
+    moves = [(one, none, none), (none, one, none), (none, none, one), (-y, x, none), (none, -z, y), (z, none, -x)]
+    modes = np.array([np.stack(move, axis=1).ravel() for move in moves]).T
+    values = np.linalg.eigvalsh(A.toarray())
+    assert abs(A @ modes).max() <= 81 * 1e-16 * abs(A).max() * abs(modes).max()
+    assert abs(values[:6]).max() <= 1e-13 * values[-1] and values[6] > 1e-3 * values[-1]
 
 
 def test_hpcg() -> None:
@@ -239,7 +302,10 @@ def test_randomized_values() -> None:
         (lambda: matrices.stencil(6, (3, 3)), "points=6"),
         (lambda: matrices.stencil(27, (3, 3)), "3 dimensions"),
         (lambda: matrices.stencil(5, (0, 3)), "at least 1"),
-        (lambda: matrices.stencil(5, (2, 3), periodic=True), "at least three"),
+        (lambda: matrices.stencil(5, (2, 3), periodic=True), "at least 3 points"),
+        (lambda: matrices.stencil(125, (4, 5, 6), periodic=True), "at least 5 points"),
+        (lambda: matrices.elasticity((3, 1, 3)), "two nodes"),
+        (lambda: matrices.elasticity((3, 3, 3), poisson=0.5), "poisson=0.5"),
         (lambda: matrices.delaunay(2), "three points"),
         (lambda: matrices.topological_insulator((3, 3)), "three dimensions"),
         (lambda: matrices.spin_chain(4, 5), "up=5"),
