@@ -17,6 +17,7 @@ ROUTES = {
 }
 ONE_BY_ONE = "SciPy's BLAS, one matrix after the other"
 _BY_PRODUCT = "a product (gemm, or matmul), of which a triangle is copied"
+_BY_BLAS = f"SciPy's BLAS, which computes one triangle, for NumPy arrays; otherwise {_BY_PRODUCT}"
 MANY, NARROW = 32, 16  # matrices; rows or columns: from and up to these a copy and gemm cost less than calls of BLAS
 
 
@@ -25,7 +26,7 @@ def library(problem: Problem, request: Request, reason: str, origin: Origin = "r
     if problem.operation in (*FACTORS, *TWO_SIDED):
         name = ROUTES[BY_LIBRARY]
     elif problem.operation == "rank_k":
-        name = _BY_PRODUCT
+        name = _BY_BLAS if request.on_cpu else _BY_PRODUCT
     elif problem.operation == "trsm":
         name = ONE_BY_ONE if request.on_cpu else "the array library's products, row by row"
     elif problem.operation == "trmm":

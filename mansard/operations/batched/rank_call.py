@@ -17,6 +17,7 @@ from .. import run as call
 from ..batch_checks import check_dtypes, check_out, is_empty_list
 from ..operation import Operation
 from ..stacks import Batch, Operand
+from . import rank_blas
 from .interleaved_calls import also_interleaved
 from .rank_products import Update, by_products, is_straight
 from .rank_run import UpdateRun
@@ -54,6 +55,8 @@ def plan_update(A: Matrices, B: Matrices, out: Matrices, backend: str | None, fo
     run = UpdateRun(kind, problem, chosen, batch, launch, form, copies, places)
     straight = launch is None and isinstance(choice.route, Library) and is_straight(kind, A, B, form, backend)
     run.product = by_products(kind, form, backend, straight)
+    if straight and backend is None and rank_blas.pays(problem, (a.shape, b.shape)):
+        run.product = rank_blas.by_blas(kind, form, problem.dtype, run.product)
     fast = call.counted(kind, out, run.fast)
     verify = call.make_verify(kind, A, B, out, ("a", "b"))
     return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from batched_cases import (
 import mansard as ms
 from mansard import testing
 from mansard.operations import stacks
-from mansard.operations.batched import gemm_call
+from mansard.operations.batched import gemm_call, rank_blas
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 
@@ -233,6 +234,45 @@ def test_blas_gemm(options: str, backend: str) -> None:
     outs = [moved(x, backend) for x in C]
     ms.blas.gemm(list(a), list(b), out=outs, **how)
     assert all((host(x) == y).all() for x, y in zip(outs, expected, strict=True))
+
+
+@pytest.mark.parametrize("name", ["syrk", "herk", "syr2k", "her2k"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_numpy_matrices_are_updated_by_blas(name: str, dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the kernels: every layout, the triangle that was asked for and nothing else, NaN in `out` without beta."""
+    asked: list[str] = []
+    routine = rank_blas._routine
+    monkeypatch.setattr(rank_blas, "_routine", lambda *which: (asked.append(which[0]), routine(*which))[1])
+    rng, two = np.random.default_rng(len(name) + len(dtype)), name.endswith("2k")
+    hermitian = name.startswith("her")
+    update, factor = getattr(ms.blas, name), 2.0 - 1.0j if two and dtype.startswith("complex") else 2.0
+    for case, (trans, lead) in enumerate(product(("N", "C" if hermitian else "T"), ((), (2,)))):
+        n, k = (170 if lead else 7), 5
+        a, b = (integers(rng, (*lead, *((n, k) if trans == "N" else (k, n))), dtype) for _ in "ab")
+        left = [turned(one, trans != "N", trans == "C") for one in (a, b)]
+        half = left[0] @ turned(left[1] if two else left[0], True, hermitian)
+        for uplo, by_columns, (alpha, beta) in product("LU", (False, True), ((1.0, 0.0), (factor, -1.0))):
+            inner = alpha * half + (turned(alpha * half, True, hermitian) if two else 0)
+            given = [np.asfortranarray(one) if (case + by_columns) % 2 and not lead else one for one in (a, b)]
+            out = integers(rng, (*lead, n, n), dtype) if beta else np.full((*lead, n, n), np.nan, dtype)
+            if hermitian:
+                out[..., range(n), range(n)] = out.diagonal(0, -2, -1).real
+            out = out.swapaxes(-1, -2) if by_columns else out
+            before, expected = out.copy(), inner + (beta * out if beta else 0)
+            found = update(*given[: 1 + two], alpha=alpha, beta=beta, uplo=uplo, trans=trans, out=out)
+            part = (np.tri(n, dtype=bool) if uplo == "L" else np.tri(n, dtype=bool).T) & np.ones((*lead, 1, 1), bool)
+            assert found is out and (out[part] == expected[part]).all()
+            assert np.array_equal(out[~part], before[~part], equal_nan=True)
+    real = name.replace("her", "syr") if "float" in dtype else name
+    assert asked and set(asked) == {real}
+
+
+def test_hermitian_updates_without_a_place_are_hermitian() -> None:
+    a = integers(np.random.default_rng(1), (70, 9), "complex128")
+    found = ms.blas.herk(a)
+    assert (found == a @ a.conj().T).all() and not found.diagonal().imag.any()
+    wide = np.full((70, 140), np.nan, "complex128")  # rows with gaps: a product answers
+    assert (np.tril(ms.blas.herk(a, out=wide[:, ::2])) == np.tril(found)).all() and np.isnan(wide[:, 1::2]).all()
 
 
 @pytest.mark.parametrize("shape", [(6, 3, 4), (3, 4)], ids=str)
