@@ -21,12 +21,18 @@ BACKENDS: dict[str, Any] = {"cpu": cpu, "emulated": emulated, "cuda": cuda}
 RESERVED: dict[str, Any] = {"float64": np.uint64(0x7FF4DEAD5EED1234), "float32": np.uint32(0x7FA5EED1)}
 
 
-def grid(nx: int, ny: int, dtype: str = "float64", dropped: float = 0.0, integers: bool = True, seed: int = 0) -> Any:
-    """A five-point grid of nx x ny points, row by row; some entries dropped, so that it is ragged and unsymmetric."""
+def grid(
+    nx: int, ny: int, dtype: str = "float64", dropped: float = 0.0, integers: bool = True, seed: int = 0,
+    reach: int = 0,
+) -> Any:  # fmt: skip
+    """A five-point grid of nx x ny points, row by row, or (`reach`) all points that are so many steps away along either
+    axis; some entries dropped, so that it is ragged and unsymmetric."""
     rng = np.random.default_rng(seed)
-    along = sp.diags_array([1.0, 1.0, 1.0], offsets=[-1, 0, 1], shape=(nx, nx))
-    across = sp.diags_array([1.0, 1.0], offsets=[-1, 1], shape=(ny, ny))
-    A = sp.csr_array(sp.kron(sp.eye_array(ny), along) + sp.kron(across, sp.eye_array(nx)))
+    along, across = (_neighbours(extent, max(1, reach)) for extent in (nx, ny))
+    if reach:
+        A = sp.csr_array(sp.kron(across, along))
+    else:
+        A = sp.csr_array(sp.kron(sp.eye_array(ny), along) + sp.kron(across - sp.eye_array(ny), sp.eye_array(nx)))
     if dropped:
         rows = np.repeat(np.arange(A.shape[0]), np.diff(A.indptr))
         kept = (rng.random(A.nnz) >= dropped) & (rows % 17 != 5)  # and some rows empty
@@ -34,6 +40,11 @@ def grid(nx: int, ny: int, dtype: str = "float64", dropped: float = 0.0, integer
     A.sort_indices()
     A.data = numbers(rng, A.nnz, dtype, integers)
     return A
+
+
+def _neighbours(extent: int, reach: int) -> Any:
+    steps = range(-reach, reach + 1)
+    return sp.diags_array([1.0 for _ in steps], offsets=list(steps), shape=(extent, extent))
 
 
 def numbers(rng: Any, count: Any, dtype: str, integers: bool = True) -> Any:
@@ -62,13 +73,14 @@ class Case:
     sets: int = 1
     C: int = 32
     limit: int = field(default=10**12)
+    reach: int = 0  # steps to the farthest neighbours along an axis; 0: five points
 
     def __str__(self) -> str:
         return f"{self.config.VARIANT}-{self.dtype}-p{self.P}-n{self.NVECS}-{self.index}-{self.output}"
 
     def matrix(self, integers: bool = True) -> Any:
         dtype = self.values or self.dtype
-        return grid(*self.shape, dtype, self.dropped, integers)
+        return grid(*self.shape, dtype, self.dropped, integers, reach=self.reach)
 
     def steps(self) -> Any:
         """alpha, beta, gamma of each step; the first has no gamma."""
@@ -215,12 +227,14 @@ PERSISTENT = [
     Case(3, persistent(RETAIN="3", UNROLL=2), NVECS=4, output="last"),
     Case(3, persistent(RETAIN="3", LAG=3, WARPS=2), shape=(7, 1), dropped=0.0),  # fewer tiles than blocks
     Case(2, persistent(RETAIN="2", TILE=4, ABREAST=4, UNROLL=5, SLOT_BYTES=8192), shape=(6, 16)),  # three chunks
+    Case(3, persistent(RETAIN="1|2", LAG=3, SLOT_BYTES=20480, SLOTS=9), shape=(13, 12), reach=3),  # 49 entries a row
 ]
 GROUPS = [
     Case(3, Groups(64, 3)),
     Case(2, Groups(32, 2, "streaming"), index="delta16", coefficients=THREE, output="combination", sets=2),
     Case(2, Groups(64, 1), dtype="complex128", values="complex64", NVECS=2, index="int64", output="last"),
     Case(2, Groups(96, 8, "streaming"), dtype="float32", NVECS=3, coefficients=THREE),
+    Case(2, Groups(64, 3), shape=(13, 12), reach=3, coefficients=THREE),
 ]
 SIMD = [
     Case(4, Simd(2)),
@@ -228,6 +242,7 @@ SIMD = [
     Case(3, Simd(2), dtype="complex128", values="float64", index="int64", coefficients=THREE),
     Case(2, Simd(4), dtype="complex64", NVECS=3, coefficients=(1.0, 1.0, 0.0), output="combination", sets=2, C=8),
     Case(5, Simd(1), values="float32", output="combination", coefficients=THREE, dropped=0.0),
+    Case(3, Simd(2), shape=(20, 19), reach=3, index="delta16"),
 ]
 CASES = PERSISTENT + GROUPS  # of GPUs
 
