@@ -9,7 +9,7 @@
 // A chunk's product is that of families/spmv, so that the bits are those of repeated products. Combinations are formed
 // right after the last power of a chunk.
 //
-// Params beside T, V, INDEX, C, NVECS, P, SHIFTED, THREE_TERM, OUTPUT, SETS, RAGGED: LANES, PREFETCH, AHEAD as in spmv.
+// Params beside T, V, INDEX, C, NVECS, P, SHIFTED, THREE_TERM, OUTPUT, SETS, RAGGED: LANES, PREFETCH, AHEAD, VGATHER as in spmv.
 #pragma once
 #include <atomic>
 #include <thread>

@@ -23,6 +23,7 @@ class Simd(OnCpu):
     # cache level that the matrix to come is brought to; 0 leaves it to the hardware
     PREFETCH: Annotated[int, Range(0, 2)] = 0
     AHEAD: Annotated[int, Range(0, 1 << 20)] = 8192  # how far ahead, in bytes
+    VGATHER: bool = False  # whether gather instructions fetch x
 
 
 def product(problem: Problem) -> Problem:
@@ -35,16 +36,16 @@ def product(problem: Problem) -> Problem:
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
     """Why the configuration cannot be used, or None if it can."""
-    return spmv_space.illegal(product(problem), spmv_space.Simd(c.LANES, c.PREFETCH, c.AHEAD), device)
+    return spmv_space.illegal(product(problem), spmv_space.Simd(c.LANES, c.PREFETCH, c.AHEAD, c.VGATHER), device)
 
 
 def default(problem: Problem, device: Device) -> Simd:
     """As for one product."""
     found = spmv_space.default(product(problem), device)
-    return Simd(found.LANES, found.PREFETCH, found.AHEAD)
+    return Simd(found.LANES, found.PREFETCH, found.AHEAD, found.VGATHER)
 
 
 def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     """As for one product."""
     for found in spmv_space.candidates(product(problem), device):
-        yield Simd(found.LANES, found.PREFETCH, found.AHEAD)
+        yield Simd(found.LANES, found.PREFETCH, found.AHEAD, found.VGATHER)

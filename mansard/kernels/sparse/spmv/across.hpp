@@ -12,12 +12,12 @@ MANSARD_INLINE Vector<R, LANES> each_at(const R* x, const Columns<LANES, Column>
   return v;
 }
 
-// Gather: lane l gets x[at[l]].
-template <class R, int LANES, class Column>
+// Gather: lane l gets x[at[l]], by the instruction of that name if BY_INSTRUCTION, or by a load for each lane.
+template <class R, int LANES, bool BY_INSTRUCTION, class Column>
 MANSARD_INLINE Vector<R, LANES> gather_at(const R* x, const Column* at) {
 #if defined(__AVX2__)
   constexpr bool SHORT = sizeof(Column) == 2;
-  if constexpr (sizeof(Column) <= 4 && LANES * sizeof(R) >= 32) {
+  if constexpr (BY_INSTRUCTION && sizeof(Column) <= 4 && LANES * sizeof(R) >= 32) {
     Vector<int, LANES> wide;
     if constexpr (SHORT) wide = __builtin_convertvector(load<LANES>(at), Vector<int, LANES>);
     else wide = load<LANES>(at);
@@ -88,7 +88,7 @@ struct Across {
       MANSARD_UNROLL
       for (int v = 0; v < VECTORS; ++v)
         add_product(sums[v], values_at(s.values + j * s.step + v * LANES),
-                    gather_at<R, LANES>(x, s.columns + j * s.step + v * LANES));
+                    gather_at<R, LANES, P::VGATHER>(x, s.columns + j * s.step + v * LANES));
     }
     if (few) again(a, s, first, sums);
     else if (s.common < s.width) rest(a, s, first, rows, sums);
@@ -147,7 +147,7 @@ struct Across {
         least = smaller(least, lengths[r]), most = larger(most, lengths[r]);
       const auto next = [&](int j, int u) {
         const i64 at = j * s.step + u * LANES;
-        return plus_product(sums[u], values_at(s.values + at), gather_at<R, LANES>(a.X + s.base(j), s.columns + at));
+        return plus_product(sums[u], values_at(s.values + at), gather_at<R, LANES, P::VGATHER>(a.X + s.base(j), s.columns + at));
       };
       for (int j = s.common; j < least; ++j) {
         if (j % (VECTORS / TOGETHER) == v / TOGETHER) fetch(s, j);

@@ -8,6 +8,7 @@
 //   LANES     reals per vector
 //   PREFETCH  cache (1, 2) to which later parts of the matrix are brought; 0 leaves it to the hardware
 //   AHEAD     distance of the prefetch in bytes
+//   VGATHER   whether entries of X come by gather instructions (AVX2, AVX-512), or by a load for each lane
 #pragma once
 #include "kernels/sparse/spmv/across.hpp"
 #include "kernels/sparse/spmv/along.hpp"

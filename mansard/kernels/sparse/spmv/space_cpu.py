@@ -27,6 +27,8 @@ class Simd(OnCpu):
     # cache level that the matrix to come is brought to; 0 leaves it to the hardware
     PREFETCH: Annotated[int, Range(0, 2)] = 0
     AHEAD: Annotated[int, Range(0, 1 << 20)] = 8192  # how far ahead, in bytes
+    # whether gather instructions fetch x; many cores take longer for one than for a load per lane, some by microcode
+    VGATHER: bool = False
 
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:
@@ -49,7 +51,8 @@ def default(problem: Problem, device: Device) -> Simd:
     while lanes > 1 and lanes > most:
         lanes //= 2
     cached = problem.NNZ * (ITEMSIZE[problem.values] + INDEX_BYTES[problem.index]) <= _CACHED_BYTES
-    return Simd(lanes, 0 if cached else 1, measured.number("spmv", device, "AHEAD", _AHEAD))
+    gather = bool(measured.number("spmv", device, "VGATHER", 0))
+    return Simd(lanes, 0 if cached else 1, measured.number("spmv", device, "AHEAD", _AHEAD), gather)
 
 
 def is_across(problem: Problem) -> bool:
@@ -62,6 +65,7 @@ def candidates(problem: Problem, device: Device) -> Iterator[Simd]:
     first = default(problem, device)
     for lanes in (first.LANES, first.LANES // 2, 2 * first.LANES):
         for prefetch, ahead in ((0, 8192), (1, 2048), (1, 4096), (1, 8192), (1, 16384), (2, 16384)):
-            config = Simd(max(1, lanes), prefetch, ahead)
-            if illegal(problem, config, device) is None:
-                yield config
+            for gather in (False, True) if is_across(problem) else (False,):
+                config = Simd(max(1, lanes), prefetch, ahead, gather)
+                if illegal(problem, config, device) is None:
+                    yield config
