@@ -28,6 +28,7 @@ class Module(Protocol):
 
     call: Callable[..., Any]
     quick: Callable[..., Any]
+    enter: Callable[[tuple[Any, ...], tuple[Any, ...], dict[str, Any]], Any]
     make_run: Callable[[tuple[Any, ...]], Any]
     bind: Callable[[tuple[Any, ...], Any], Any]
     again: Callable[[Any, Any], Any]

@@ -98,20 +98,33 @@ inline void learn(const Asked& asked, PyObject* recall) {
   if (before == after) table.keep(after, run.get());
 }
 
+// A plan leaves a launch; a pair (function of the operands alone, path) where a library's own function answers calls
+// without factors and `out`; or its path, a Python function.
+inline PyObject* general_of(const Ref& run) {
+  if (Py_TYPE(run.get()) == Run::type) return reinterpret_cast<Run*>(run.get())->body->general.get();
+  return PyTuple_CheckExact(run.get()) ? PyTuple_GET_ITEM(run.get(), 1) : run.get();
+}
+
+// The result of a call without factors; null without an error: the path answers.
+inline PyObject* unscaled(const Ref& run, const Operands& with, bool placed) {
+  if (Py_TYPE(run.get()) == Run::type) return straight(*reinterpret_cast<Run*>(run.get())->body, with);
+  if (placed || !PyTuple_CheckExact(run.get())) return nullptr;
+  const int count = with.given[1] == Py_None ? 1 : 2;
+  PyObject* result = PyObject_Vectorcall(PyTuple_GET_ITEM(run.get(), 0), with.given, count, nullptr);
+  if (!result) PyErr_Clear();  // the path says it better
+  return result;
+}
+
 // (operation, A, B, out, alpha, beta, backend, form)
 inline PyObject* call(PyObject*, PyObject* const* given, Py_ssize_t count) {
   if (count != 8) return PyErr_SetString(PyExc_TypeError, "call takes eight arguments"), nullptr;
   const Asked asked(given[0], given[6], given[7], given[1], given[2], given[3]);
   if (asked.reading == Reading::fits && !is_pinned()) {
     if (Ref run = Ref::shared(asked.plan())) {
-      PyObject* general = run.get();
-      if (Py_TYPE(run.get()) == Run::type) {
-        Run::Body& body = *reinterpret_cast<Run*>(run.get())->body;
-        if (is_exactly(given[4], 1.0) && is_exactly(given[5], 0.0)) {
-          PyObject* result = straight(body, asked.with);
-          if (result || PyErr_Occurred()) return result;
-        }
-        general = body.general.get();
+      PyObject* general = general_of(run);
+      if (is_exactly(given[4], 1.0) && is_exactly(given[5], 0.0)) {
+        PyObject* result = unscaled(run, asked.with, given[3] != Py_None);
+        if (result || PyErr_Occurred()) return result;
       }
       return PyObject_Vectorcall(general, given + 1, 5, nullptr);
     }
@@ -119,6 +132,27 @@ inline PyObject* call(PyObject*, PyObject* const* given, Py_ssize_t count) {
   Ref result(PyObject_Vectorcall(python.call.run, given, 8, nullptr));
   if (result) learn(asked, python.call.recall);
   return result.release();
+}
+
+// ((operation, form, folds), args, kwargs) of a public function -> the result, or NotImplemented: this call is Python's.
+// It serves one or two arrays without further arguments; `folds`: the same array twice is one array.
+inline PyObject* enter(PyObject*, PyObject* const* given, Py_ssize_t count) {
+  const bool fits = count == 3 && PyTuple_Check(given[0]) && PyTuple_GET_SIZE(given[0]) == 3 && PyTuple_Check(given[1]) &&
+                    PyDict_Check(given[2]);
+  if (!fits) return PyErr_SetString(PyExc_TypeError, "enter((operation, form, folds), args, kwargs)"), nullptr;
+  const Py_ssize_t arrays = PyTuple_GET_SIZE(given[1]);
+  if (PyDict_GET_SIZE(given[2]) || arrays < 1 || arrays > 2) Py_RETURN_NOTIMPLEMENTED;
+  PyObject* A = PyTuple_GET_ITEM(given[1], 0);
+  PyObject* B = arrays == 2 ? PyTuple_GET_ITEM(given[1], 1) : Py_None;
+  if (A == B && PyTuple_GET_ITEM(given[0], 2) == Py_True) B = Py_None;
+  if (is_pinned()) Py_RETURN_NOTIMPLEMENTED;
+  const Asked asked(PyTuple_GET_ITEM(given[0], 0), Py_None, PyTuple_GET_ITEM(given[0], 1), A, B, Py_None);
+  Ref run = Ref::shared(asked.reading == Reading::fits ? asked.plan() : nullptr);
+  if (!run) Py_RETURN_NOTIMPLEMENTED;
+  PyObject* result = unscaled(run, asked.with, false);
+  if (result || PyErr_Occurred()) return result;
+  PyObject* all[] = {A, B};
+  return PyObject_Vectorcall(general_of(run), all, 2, nullptr);
 }
 
 // (task, backend, A, B, out) -> the parts, or None: whoever asks has to look at the arrays closely

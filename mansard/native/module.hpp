@@ -124,6 +124,7 @@ inline PyObject* lose_cuda(PyObject*, PyObject*) {
 inline PyObject* make_module() {
   static PyMethodDef functions[] = {
       {"call", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(call)), METH_FASTCALL, nullptr},
+      {"enter", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(enter)), METH_FASTCALL, nullptr},
       {"quick", reinterpret_cast<PyCFunction>(reinterpret_cast<void (*)()>(quick)), METH_FASTCALL, nullptr},
       {"make_run", new_run, METH_O, nullptr},
       {"bind", bind, METH_VARARGS, nullptr},

@@ -45,6 +45,12 @@ def described(path: Path, direct: Direct) -> Path:
     return path
 
 
+def with_own(path: Path, own: Callable[..., Matrices]) -> Path:
+    """The path, with a library's own function of the operands alone, which answers calls without factors and `out`."""
+    path.__dict__["own"] = own
+    return path
+
+
 def description(path: Callable[..., Matrices]) -> Direct | None:
     """What a path comes down to, if it is known."""
     found: Direct | None = getattr(path, "__dict__", {}).get("direct")
@@ -55,6 +61,9 @@ def native(module: Module, path: Callable[..., Matrices]) -> object:
     """What the launcher is to keep for a path: its own run, or the path where it has none."""
     direct = description(path)
     found = None if direct is None or direct.fixed else told(direct, direct.general or path)
+    own = getattr(path, "__dict__", {}).get("own")
+    if found is None and own is not None:
+        return own, path
     return path if found is None else module.make_run(found)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import NamedTuple
 
 from .. import native
@@ -21,6 +21,9 @@ from . import direct
 from .plans import forgets
 
 _CALLS = 1000  # by Python, of 5 us more each, after which a second of another core is spent on the launcher
+
+
+Entry = tuple[object, Hashable, bool]  # an operation, its options, and whether the same array twice is one array
 
 
 class Answers(NamedTuple):
@@ -44,6 +47,7 @@ class Launcher:
     def __init__(self) -> None:
         self.call: Callable[..., Matrices] | None = None
         self.quick: Callable[..., Matrices] | None = None
+        self.enter: Callable[[Entry, tuple[object, ...], dict[str, object]], object] | None = None
         self.is_zero: Callable[[Array], bool | None] | None = None
         self.wants_gradient: Callable[[tuple[object, ...]], bool] = _wants_gradient
         self.module: native.Module | None = None
@@ -111,6 +115,7 @@ class Launcher:
         self.module, self.is_zero, self.wants_gradient = module, module.is_zero, module.wants_gradient
         for name in tuple(self._answers):
             self._attach(name, module)
+        self.enter = module.enter
 
     def renew_in_child(self) -> None:
         """In a forked child: a thread that was compiling is gone, and so is CUDA."""

@@ -20,7 +20,7 @@ from ..plan import pin
 from ..plan.plan import Plan
 from . import stacks
 from .batch_checks import is_empty_list, nothing, through_jax
-from .launcher import LAUNCHER, Answers
+from .launcher import LAUNCHER, Answers, Entry
 from .plans import PLANS
 
 Planner = Callable[[Matrices, Matrices, Matrices, str | None, Any], Plan]  # (A, B, out, backend, form) -> plan
@@ -40,6 +40,18 @@ class Operation:
     lists: bool = True  # lists of arrays are batches
     special: Special | None = None
     in_place: bool = False  # the result may begin where A does, which is planned otherwise
+
+
+def enters(function: Callable[..., Matrices], operation: Operation, form: Hashable, folds: bool = False) -> None:
+    """Say that `function(A)` and `function(A, B)` are `call(operation, A, B, None, 1.0, 0.0, None, form)`, so that the
+    native launcher answers later calls before any code of the function runs. `folds`: function(A, A) is function(A)."""
+    function.__dict__["entry"] = operation, form, folds
+
+
+def entry_of(function: Callable[..., object]) -> Entry | None:
+    """What `enters` said about a function; None: nothing."""
+    found: Entry | None = function.__dict__.get("entry")
+    return found
 
 
 def call(

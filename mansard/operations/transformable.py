@@ -17,6 +17,7 @@ from ..arrays.types import Array
 from ..errors import Transformed, UnsupportedProblem
 from . import graphs
 from .launcher import LAUNCHER
+from .operation import entry_of
 
 # library -> module with `answer(name, function, args, kwargs, refusal)`; it lies above this one and is loaded by name
 _FRAMEWORKS = {name: f"mansard.frameworks.{name}" for name in ("numpy", "torch", "jax")}
@@ -31,10 +32,17 @@ def _framework(library: str) -> Callable[..., object]:
 
 def transformable(function: Callable[..., object], home: str) -> Callable[..., object]:
     """The function that `home` exports: `function`, or a framework's answer where an operand is `Transformed`."""
-    name = ".".join((*home.split(".")[1:], function.__name__))
+    name, entry = ".".join((*home.split(".")[1:], function.__name__)), entry_of(function)
 
     @wraps(function)
     def call(*args: object, **kwargs: object) -> object:
+        if entry is not None and LAUNCHER.enter is not None:
+            try:
+                found = LAUNCHER.enter(entry, args, kwargs)
+                if found is not NotImplemented:
+                    return found
+            except (Transformed, TypeError, UnsupportedProblem):  # which the function says again
+                pass
         if LAUNCHER.wants_gradient(args):  # known without asking the function, which takes 20 us
             return _framework("torch")(name, function, args, kwargs)
         try:

@@ -53,7 +53,7 @@ def by_python(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[], None]]:
     """A function from whose call on Python launches."""
 
     def switch() -> None:
-        for name in ("call", "quick", "is_zero"):
+        for name in ("call", "quick", "enter", "is_zero"):
             monkeypatch.setattr(LAUNCHER, name, None)
 
     return switch
@@ -101,6 +101,42 @@ def test_a_warm_launch_enters_the_public_functions_alone(kind: str) -> None:
     for _ in range(3):
         ms.blas.trsm(A, B)
     assert len(entered(lambda: ms.blas.trsm(A, B))) <= 4  # the exported one, trsm, solve, call
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_operands_alone_enter_one_function(kind: str) -> None:
+    """What a library answers is called without any code of ours; other arguments, and other arrays, pass through it."""
+    A = KINDS[kind](SQUARES[0])
+    B = KINDS[kind](SQUARES[1].copy())
+    for _ in range(3):
+        ms.matmul(A, B), ms.matmul(A, A), ms.gram(A), ms.gram(A, B)
+    for operands in ((A, B), (A, A)):
+        assert entered(lambda operands=operands: ms.matmul(*operands)) == ["call"]  # type: ignore[misc]
+    assert "gram" not in entered(lambda: ms.gram(A)) and "gram" in entered(lambda: ms.gram(A, conj=False))
+    assert np.array_equal(ms.matmul(A, B), SQUARES[0] @ SQUARES[1])
+    product, twice = parts(ms.gram(A, A))[0], parts(ms.gram(A))[0]
+    assert np.array_equal(product, twice) and np.array_equal(product, product.T)
+    assert "plan_matmul" in entered(lambda: ms.matmul(A, B[:, :3]))
+    with pytest.raises(ValueError, match="both need the same number"):
+        ms.matmul(A, B[:3])
+
+
+def test_derivatives_and_pins_do_not_enter_natively() -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    A, leaf = tensor(SQUARES[0]), tensor(SQUARES[1]).clone().requires_grad_()
+    for _ in range(3):
+        ms.matmul(A, A)
+    assert ms.matmul(A, leaf).requires_grad and not ms.matmul(A, A).requires_grad
+    with torch.no_grad():
+        assert not ms.matmul(A, leaf).requires_grad
+    enter, entry = LAUNCHER.enter, ms.matmul.__dict__["entry"]
+    assert enter is not None and enter(entry, (A, A), {}) is not NotImplemented
+    for args, options in (((A, leaf), {}), ((), {}), ((A, A, A), {}), ((A, A), {"alpha": 1.0}), ((A, SQUARES), {})):
+        assert enter(entry, args, options) is NotImplemented
+    with ms.pin(VARIANT="simd"):
+        assert enter(entry, (A, A), {}) is NotImplemented
+    with pytest.raises(TypeError, match="operation, form, folds"):
+        enter(entry[:2], (A, A), {})  # type: ignore[arg-type]
 
 
 # ---- signatures ---------------------------------------------------------------------------------------------------

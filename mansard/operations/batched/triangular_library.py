@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -12,6 +13,8 @@ from ...plan.problem import Problem
 from .. import stacks
 from ..stacks import Operand
 from .triangular_run import Solve, Way, matrix_of
+
+_OWN = 32  # unknowns from which PyTorch's solve is faster than SciPy's BLAS, with its copies (Xeon, 2026-11-19)
 
 
 def by_lapack(problem: Problem, each: Callable[..., None] = lapack.solve_each) -> Way:
@@ -49,12 +52,24 @@ def straight(
 
     if kind.on_host_alone:
         return solve
+    if routine == "trsm" and problem.side == "left" and not problem.unit and problem.N >= _OWN and len(given) == 2:
+        return partial(_by_own_routine, kind, problem)
     download, upload = kind.download, kind.upload
 
     def solve_elsewhere(A: Array, B: Array, out: Array = None) -> Array:
         return upload(solve(download(A), download(B)), B)
 
     return solve_elsewhere
+
+
+def _by_own_routine(kind: Kind, problem: Problem, A: Array, B: Array, out: Array = None) -> Array:
+    """The array library's triangular solve, for tensors in the CPU's memory."""
+    lower = problem.uplo == "lower"
+    if problem.trans in "CR":
+        A = kind.conj(A)
+    if problem.trans in "TC":
+        A, lower = A.swapaxes(-1, -2), not lower
+    return kind.linalg.solve_triangular(A, B, lower=lower)
 
 
 def _is_fresh(x: Operand, b: Operand, shape: tuple[int, ...]) -> bool:

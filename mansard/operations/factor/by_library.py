@@ -8,7 +8,7 @@ from ...arrays.types import Array, Kind
 from ..stacks import Operand
 from . import lapack as factor_lapack
 from . import library as factor_library
-from . import side_by_side
+from . import own_routines, side_by_side
 from .kernel import Quick
 from .places import deliver
 from .task import Found, Task, stacked
@@ -20,6 +20,9 @@ def by_library(kind: Kind, task: Task, a: Operand, A: Array, B: Array, outs: Fou
     if a.view.device[0] != "cpu":
         found = side_by_side.factors(kind, task, A, B)
         return deliver(factor_library.answer(kind, task, A, B) if found is None else found, outs)
+    own = own_routines.bound(kind, task, tuple(A.shape))
+    if own is not None and (made := own(A, B)) is not None:
+        return deliver(made, outs)
     found = factor_lapack.answer(task, kind.download(A), None if B is None else kind.download(B))
     return deliver({part: kind.upload(one, A) for part, one in found.items()}, outs)
 
@@ -28,15 +31,20 @@ def quick_by_lapack(kind: Kind, task: Task, a: Operand, vectors: bool) -> Quick:
     """`by_library` for stacks in the CPU's memory whose description is known. The results are new arrays before
     anything is written to `out`, which may overlap what is read."""
     download, upload, parts = kind.download, kind.upload, task.parts
-    answer = factor_lapack.planned(task, (*a.shape, a.rows, a.columns), a.view.dtype.startswith("complex"))
+    shape = (*a.shape, a.rows, a.columns)
+    answer = factor_lapack.planned(task, shape, a.view.dtype.startswith("complex"))
+    own = own_routines.bound(kind, task, shape)
 
     if kind.on_host_alone and not vectors:
         return _quick_on_host(answer, parts)
 
     def run(A: Array, B: Array, out: Array) -> list[Array]:
-        right = None if B is None else download(B[..., None] if vectors else B)
-        found = answer(download(A), right)
-        results = [upload(found[part], A) for part in parts]
+        B = B[..., None] if vectors else B
+        found = None if own is None else own(A, B)
+        if found is None:
+            found = answer(download(A), None if B is None else download(B))
+            found = {part: upload(found[part], A) for part in parts}
+        results = [found[part] for part in parts]
         if vectors:
             results[0] = results[0][..., 0]
         if out is not None:

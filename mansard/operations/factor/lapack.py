@@ -35,12 +35,22 @@ def answer(task: Task, A: Array, B: Array = None) -> Found:
 def planned(task: Task, shape: tuple[int, ...], is_complex: bool) -> Callable[[Array, Array], Found]:
     """`answer` for stacks A of this shape: whether threads share the matrices is found out once."""
     one = partial(_ANSWERS[task.family, task.want], task)
-    most = _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
-    if task.family == "cholesky" and is_complex:
-        most = _SINGLE // 2
-    if len(shares_of(shape, most)) < 2:
+    if not shared(task, shape, is_complex):
         return one
+    most = _most(task, is_complex)
     return lambda A, B: in_shares(one, [A, B], most)
+
+
+def shared(task: Task, shape: tuple[int, ...], is_complex: bool = False) -> bool:
+    """Whether threads share the matrices of a stack of this shape."""
+    return len(shares_of(shape, _most(task, is_complex))) > 1
+
+
+def _most(task: Task, is_complex: bool) -> int:
+    """Rows or columns up to which threads may share a stack."""
+    if task.family == "cholesky" and is_complex:
+        return _SINGLE // 2
+    return _SAFE.get((task.family, task.want), _SINGLE) if task.pivot else _SINGLE
 
 
 def in_shares(run: Callable[..., Found], stacks: list[Array], most: int) -> Found:

@@ -176,3 +176,4 @@ def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> P
 
 
 GRAM = Operation("gram", plan_gram, lists=False)
+operation.enters(gram, GRAM, _PLAIN, folds=True)

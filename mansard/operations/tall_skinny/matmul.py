@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import matmul as multiplied
 
 import numpy as np
 
@@ -24,6 +25,7 @@ from ..batched.gemm_call import PLAIN, Form, plan_gemm
 from ..batched.gemv_call import plan_gemv
 from ..batched.library import matrix_product
 from ..batched.ragged_call import multiply_special
+from ..direct import with_own
 from ..operation import Operation
 from . import gram
 from .folded import plan_folded
@@ -223,7 +225,7 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
         out[...] = product if beta == 0.0 else product + out * beta
         return out
 
-    def plain(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
+    def plain(A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         return matmul(A, B) if alpha == 1.0 and beta == 0.0 and out is None else run(A, B, out, alpha, beta)
 
     def into(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
@@ -238,7 +240,10 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
         return call.counted(kind, out, library_launch.fast_path(spot, straight, run))
     if below or (c is not None and not direct):
         return call.counted(kind, out, run)
-    return plain if overlap is None else call.counted(kind, out, into)
+    if overlap is not None:
+        return call.counted(kind, out, into)
+    outer = len(a.shape) > 1 and a.shape[-1] == 1  # of NumPy's arrays by its vector loops
+    return plain if outer or kind.prefers_blas else with_own(plain, multiplied)
 
 
 def _launch(kind: Kind, a: View, b: View, c: View) -> Launch | None:
@@ -250,3 +255,4 @@ def _launch(kind: Kind, a: View, b: View, c: View) -> Launch | None:
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)
+operation.enters(matmul, MATMUL, PLAIN)

@@ -26,7 +26,7 @@ def answer(kind: Kind, task: Task, A: Array) -> Found:
     """The parts of the task's result for a stack A (..., m, n) of NumPy, CuPy or PyTorch; no size is zero."""
     lead, (M, N) = tuple(A.shape[:-2]), A.shape[-2:]
     flat, bad = _finite(kind, task, A.reshape(-1, M, N))
-    one = partial(_guarded, kind, partial(_routine(kind, task), task), task)
+    one = partial(_guarded, kind, partial(routine(kind, task), task), task)
     if kind.on_host_alone:
         found = in_shares(one, [flat], ONE_CORE)
     else:
@@ -75,7 +75,7 @@ def _guarded(kind: Kind, run: Callable[[Array], tuple[Array, ...]], task: Task, 
     names = task.parts[:-1]
     try:
         made = run(A)
-    except _errors(kind):
+    except errors(kind):
         if len(A) > 1:
             half = len(A) // 2
             return _joined(kind, [_guarded(kind, run, task, A[:half]), _guarded(kind, run, task, A[half:])])
@@ -87,7 +87,7 @@ def _guarded(kind: Kind, run: Callable[[Array], tuple[Array, ...]], task: Task, 
     return dict(zip(names, made, strict=True)) | {"INFO": zeros(kind, (len(A),), "int32", A)}
 
 
-def _errors(kind: Kind) -> tuple[type[Exception], ...]:
+def errors(kind: Kind) -> tuple[type[Exception], ...]:
     return (np.linalg.LinAlgError, getattr(kind.module.linalg, "LinAlgError", np.linalg.LinAlgError))
 
 
@@ -100,7 +100,7 @@ def _joined(kind: Kind, found: list[Found]) -> Found:
 # ---- routines ---------------------------------------------------------------------------------------------
 
 
-def _routine(kind: Kind, task: Task) -> Callable[[Task, Array], tuple[Array, ...]]:
+def routine(kind: Kind, task: Task) -> Callable[[Task, Array], tuple[Array, ...]]:
     """The function that computes the parts without `info`."""
     if kind.on_host_alone and task.driver != "auto":
         return partial(_one_by_one, _EACH[task.driver, task.is_hermitian])

@@ -18,6 +18,7 @@ from ...batched.gemm_call import multiply
 from ...plans import PLANS
 from ...stacks import Operand
 from ..lapack import shares_of
+from ..own_routines import is_tame
 from ..plan import factor
 from ..quick import quick as quick_factor
 from ..quick import quick_key
@@ -31,6 +32,7 @@ from .shapes import Shape, shape_of, sparing
 from .task import Sizes, Task, adjoint, nothing
 
 Way = Callable[[Array], Found]
+_OWN = 16  # rows or columns from which PyTorch's routines are faster than NumPy's loops (Xeon, 2026-11-19)
 
 
 class TwoSidedPlan(NamedTuple):
@@ -94,8 +96,12 @@ def _by_library(kind: Kind, task: Task, a: Operand) -> Way:
     """The array library's routine: for small stacks in the CPU's memory NumPy's loop, bound here."""
     general = partial(_library, kind, task, a)
     closely = a.view.device[0] != "cpu" or a.listed or "D" in task.parts
-    loop = None if closely else loops.bound(task, a.view.dtype)
-    if loop is None or len(shares_of((*a.shape, a.rows, a.columns), by_library.ONE_CORE)) > 1:
+    if closely or _is_shared(a):
+        return general
+    if _is_left_to_own(kind, task, a):
+        return partial(_own, kind, task, by_library.routine(kind, task), general)
+    loop = loops.bound(task, a.view.dtype)
+    if loop is None:
         return general
     on_host, download, upload = kind.on_host_alone, kind.download, kind.upload
 
@@ -108,11 +114,33 @@ def _by_library(kind: Kind, task: Task, a: Operand) -> Way:
     return run
 
 
+def _is_shared(a: Operand) -> bool:
+    """Whether threads share the matrices of a stack in the CPU's memory."""
+    return len(shares_of((*a.shape, a.rows, a.columns), by_library.ONE_CORE)) > 1
+
+
+def _is_left_to_own(kind: Kind, task: Task, a: Operand) -> bool:
+    """Whether tensors in the CPU's memory are left to PyTorch: NumPy's loops are as fast for tiny matrices alone."""
+    return not kind.on_host_alone and task.driver == "auto" and max(a.rows, a.columns) >= _OWN and not _is_shared(a)
+
+
+def _own(kind: Kind, task: Task, routine: Callable[..., tuple[Array, ...]], general: Way, A: Array) -> Found:
+    """The array library's routine for tensors without bad entries; `general` looks at others closely."""
+    if not is_tame(kind, A):
+        return general(A)
+    try:
+        made = routine(task, A)
+    except by_library.errors(kind):  # an iteration did not converge
+        return general(A)
+    info = kind.upload(np.zeros(tuple(A.shape[:-2]), np.int32), A)
+    return {**dict(zip(task.parts[:-1], made, strict=True)), "INFO": info}
+
+
 def _library(kind: Kind, task: Task, a: Operand, A: Array) -> Found:
     A = stacked(kind, A)
     if "D" in task.parts:
         return householder.answer(kind, task, A)
-    if a.view.device[0] != "cpu":
+    if a.view.device[0] != "cpu" or _is_left_to_own(kind, task, a):
         return by_library.answer(kind, task, A)
     here = kind.download(A)
     found = by_library.answer(arrays.kind_of(here, "a"), task, here)
