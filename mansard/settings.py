@@ -118,6 +118,11 @@ def still_openblas_environment() -> dict[str, str]:
     return {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", **os.environ, "OPENBLAS_THREAD_TIMEOUT": "4"}
 
 
+def cached_environment(folder: str) -> dict[str, str]:
+    """This process's environment, for another one whose kernels are in `folder`, and which does not mention them."""
+    return {**os.environ, "MANSARD_CACHE_DIR": folder, "MANSARD_QUIET": "1"}
+
+
 def rank_environment() -> dict[str, str]:
     """This process's environment, for ranks that have one thread each."""
     single = dict.fromkeys(("MANSARD_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")

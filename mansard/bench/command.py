@@ -16,7 +16,7 @@ from ..machine.meter import LEAST, Effort
 from ..operations import registry
 from ..options import add_sizes, at_least, dtypes, near, number, seconds, sizes
 from ..plan.problem import DTYPES
-from . import applications, doubtful, extension, named, overview, provenance, summary
+from . import applications, doubtful, extension, first_calls, named, overview, provenance, summary
 from .batched import tables as batched_tables
 from .cases import is_gpu_only
 from .choices import command as choices
@@ -50,6 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = f"an operation (solve, gemm, ...), a group of them ({', '.join(CATALOGUES)}), or an application of the "
     text += f"source tree ({', '.join(applications.APPLICATIONS)}); {scale.NAME}: scaling over ranks of MPI; "
     text += f"{drawn.NAME}: problems drawn at random; {choices.NAME}: choices for unrecorded shapes; "
+    text += f"{first_calls.NAME}: seconds of first calls with an empty cache; "
     text += "several: one after the other, a folder each; without it a sample of all groups"
     parser.add_argument("operation", nargs="*", help=text)
     scale.add_argument(parser)
@@ -140,7 +141,7 @@ def each(args: argparse.Namespace) -> list[argparse.Namespace]:
 
 
 def _check_known(name: str) -> None:
-    known = (*CATALOGUES, *applications.APPLICATIONS, scale.NAME, choices.NAME, drawn.NAME)
+    known = (*CATALOGUES, *applications.APPLICATIONS, scale.NAME, choices.NAME, drawn.NAME, first_calls.NAME)
     if name not in (*known, *registry.names()):
         hint = near(name, (*known, *registry.names()))
         raise UsageError(f"bench {name}: name an operation, or one of {', '.join(known)}{hint}")
@@ -154,6 +155,8 @@ def _run(args: argparse.Namespace) -> int:
     if args.operation == choices.NAME:
         _still_openblas()
         return choices.run(args, print_table)
+    if args.operation == first_calls.NAME:
+        return first_calls.run(args, print_table)
     if args.operation in applications.APPLICATIONS:
         return _application(args)
     if args.operation == drawn.NAME:

@@ -145,6 +145,8 @@ class Family:
     defaults: Defaults
     trusts_rules: bool = False  # rules choose: the roofline model does not see what decides here
     alike: tuple[str, ...] = ()  # traits that do not change the speed: a record may differ in them
+    # the CPU kernel whose sizes are arguments: it answers where the work does not earn a kernel of its own
+    runtime: Config | None = None
     # configurations that may win, where `space.candidates` has many that cannot
     likely: Callable[[Problem, Device], Iterator[Config]] | None = None
     # configurations that records by ranges of sizes name for a problem, the best first; they precede the model

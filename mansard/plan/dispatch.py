@@ -16,7 +16,7 @@ from ..kernels import family_of
 from ..kernels.family import Family
 from ..machine import machine
 from ..records import database
-from . import handover, pin, predict, tall_skinny_rules
+from . import first_calls, handover, pin, predict, tall_skinny_rules
 from .problem import Options, Problem
 from .route import OWN_ROUTINE, REFERENCE, Choice, Kernel, Library, Nothing, Request
 
@@ -68,6 +68,8 @@ def choose(problem: Problem, device: Device) -> Choice:
     if refusal:
         return Choice(family, Library(OWN_ROUTINE, refusal), "rule")
     record = database.best(problem, device, family)
+    if record is None and (reason := first_calls.too_short(problem, device)):
+        return _if_ready(Choice(family, Kernel(family.runtime, reason), "rule"), problem, device)
     if record is None:
         return _if_ready(_predicted(family, problem, device), problem, device)
     route = Library(OWN_ROUTINE, record.reason) if record.config is None else Kernel(record.config, record.reason)

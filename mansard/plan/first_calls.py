@@ -1,13 +1,16 @@
-"""Work too little to earn a compilation: on CPUs the array library answers, in the first call and in every later one.
+"""Work too little to earn a compilation, on CPUs: the array library answers where a call takes microseconds, and a
+kernel whose sizes are arguments where one of its own could not save enough; in the first call and in every later one.
 
-The rule asks the problem alone, not the cache and not the calls before, so that a call gives the same bits every time.
-It speaks where nobody named a backend or pinned a parameter, and no tuning record knows the shape. GPUs are left alone:
-nothing was measured there. `MANSARD_LIBRARY_BELOW` (settings.py) moves the limit; 0 compiles a kernel for everything.
+Both rules ask the problem alone, not the cache and not the calls before, so that a call gives the same bits every time.
+The first speaks where nobody named a backend or pinned a parameter, and no tuning record knows the shape; the second
+where neither pins nor records name a kernel. GPUs are left alone: nothing was measured there. `MANSARD_LIBRARY_BELOW`
+(settings.py) moves both limits; 0 compiles a kernel of its own for everything.
 """
 
 from __future__ import annotations
 
 from .. import settings, units
+from ..codegen.geometry import Device
 from ..kernels import family_of
 from .problem import Problem
 from .route import Request
@@ -52,6 +55,33 @@ def too_little(problem: Problem, request: Request) -> str | None:
     if not request.spares_compiling or request.backend != "cpu" or problem.operation not in (*_PRODUCTS, *_FACTORS):
         return None
     return _not_earned(library_seconds(problem))
+
+
+# How many times the limit of libraries: sizes that are constants save a tenth to a half of the time
+# (docs/first-calls.md), at the limit 0.1 to 0.3 ms, so that thousands of calls earn a compilation.
+_OWN_KERNEL = 50
+_KERNEL_RATES = {"lu": 2e9}  # operations per second of a core: eliminations wait for each other
+_KERNEL_RATE = 10e9
+
+
+def kernel_seconds(problem: Problem) -> float:
+    """Estimate the seconds that a kernel computes on one core."""
+    work = family_of(problem.operation).work.work(problem)
+    return work.flops / _KERNEL_RATES.get(problem.operation, _KERNEL_RATE) + work.bytes / _MEMORY_RATE
+
+
+def too_short(problem: Problem, device: Device) -> str | None:
+    """Why the kernel answers whose sizes are arguments, instead of one for just these; None where it does not."""
+    family = family_of(problem.operation)
+    if family.runtime is None or device.backend != "cpu":
+        return None
+    seconds, limit = kernel_seconds(problem), _OWN_KERNEL * settings.current().library_below * 1e-6
+    if seconds >= limit or family.space.illegal(problem, family.runtime, device) is not None:
+        return None
+    return (
+        f"about {units.duration(seconds, 2)} of work: sizes are arguments of one kernel, since one for these alone "
+        "would not earn its compilation (tuning compiles and compares)"
+    )
 
 
 def too_few_products(count: int) -> str | None:

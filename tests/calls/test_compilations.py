@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from runpy import run_path
 from typing import Any
@@ -12,7 +13,10 @@ import pytest
 from conftest import needs_cpu
 
 import mansard as ms
+from mansard import settings
 from mansard.compile import cxx, nvrtc
+from mansard.errors import CompileError
+from mansard.operations.plans import PLANS
 
 _RANDOM = np.random.default_rng(3)
 LARGE = _RANDOM.standard_normal((1, 520, 520)) + 30 * np.eye(520)
@@ -88,17 +92,29 @@ def _ragged_systems() -> None:
         assert all(np.allclose(a @ x, 1) for a, x in zip(systems, found, strict=True))
 
 
+@pytest.fixture
+def as_users(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The rules for little work as users have them; other tests switch them off."""
+    monkeypatch.delenv("MANSARD_LIBRARY_BELOW", raising=False)
+    settings.reread()
+    PLANS.forget()
+    yield
+    monkeypatch.undo()
+    settings.reread()
+    PLANS.forget()
+
+
 @needs_cpu
 @pytest.mark.parametrize(
     ("program", "most"),
-    [(_kalman_filter, 9), (_finite_elements, 7), (_ragged_systems, 1)],
+    [(_kalman_filter, 2), (_finite_elements, 2), (_ragged_systems, 1)],
     ids=lambda one: getattr(one, "__name__", one),
 )
 def test_programs_compile_few_kernels(
-    program: Callable[[], None], most: int, no_plans: None, monkeypatch: pytest.MonkeyPatch
+    program: Callable[[], None], most: int, as_users: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A kernel for each shape of an operation, whatever the number of matrices; one for all systems of a ragged batch.
-    A kernel for each order, as there was, would be 38."""
+    """One kernel for all products, one for systems, determinants and inverses, one for all systems of a ragged batch.
+    A kernel for each shape, or order, would be 9, 7 and 38."""
     asked: set[str] = set()
     compiled = cxx._compile
 
@@ -110,3 +126,46 @@ def test_programs_compile_few_kernels(
     monkeypatch.setattr(cxx, "_compile", counted)
     program()
     assert 0 < len(asked) <= most, sorted(text.partition("\n")[0] for text in asked)
+
+
+# ---- compilations at the same time ----------------------------------------------------------------------------------
+
+
+def _refined() -> None:
+    """Kernels that prepare, correct and judge, none of which needs another's result to be compiled."""
+    with pytest.raises(CompileError, match="two at a time"):
+        ms.linalg.solve(np.eye(37)[None] * 2, np.ones((1, 37, 1)), refine=True, backend="emulated")
+
+
+def _precompiled() -> None:
+    outcomes = ms.precompile([("matmul", np.ones((9, 19, 3)), np.ones((9, 3, 23))), ("cholesky", np.ones((9, 19, 19)))])
+    assert [one.error.startswith("two at a time") for one in outcomes] == [True, True]
+
+
+@needs_cpu
+@pytest.mark.parametrize("call", [_refined, _precompiled])
+def test_two_compilations_run_at_the_same_time(
+    call: Callable[[], None], no_plans: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first compilation waits until another one has begun; nothing is compiled in the end."""
+    begun: list[str] = []
+    two, compiled = threading.Event(), cxx._compile
+
+    def wait(text: str, *args: Any, **kwargs: Any) -> Any:
+        if "written by Mansard from kernels/" not in text:
+            return compiled(text, *args, **kwargs)
+        begun.append(text)
+        if len(begun) == 2:
+            two.set()
+        assert two.wait(30), "no other compilation begins meanwhile"
+        raise CompileError("two at a time", "", text)
+
+    monkeypatch.setenv("MANSARD_THREADS", "2")
+    settings.reread()
+    monkeypatch.setattr(cxx, "_compile", wait)
+    try:
+        call()
+    finally:
+        monkeypatch.undo()
+        settings.reread()
+        PLANS.forget()

@@ -2,7 +2,11 @@
 
 from ...family import Family
 from . import defaults, emit, space, spec, work
+from .runtime import Runtime
 
 __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
-FAMILY = Family("gemm", spec, space, work, emit, defaults, swept=defaults.swept, remarks=work.remarks)
+FAMILY = Family(
+    "gemm", spec, space, work, emit, defaults, swept=defaults.swept, remarks=work.remarks,
+    runtime=Runtime(),
+)  # fmt: skip

@@ -9,7 +9,8 @@ from ....codegen.geometry import Device, Kernel
 from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import batches, images, sources
-from . import space_cpu, work
+from . import runtime, space_cpu, work
+from .runtime import Runtime
 from .space import Config
 from .work_lanes import lanes_shape
 from .work_panels import adjacent, panel_shape
@@ -21,6 +22,8 @@ launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, B and C, matrices, rows, columns, in elements."""
+    if isinstance(config, Runtime):
+        return runtime.kernel(problem, device, strides)
     threads = sources.threads(config, device, work.work(problem))
     fixed = (problem.BATCH, *strides, *((1, *threads) if threads else ()))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
@@ -28,6 +31,8 @@ def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int,
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
+    if isinstance(config, Runtime):
+        return runtime.source(problem)
     constants = _cpu_constants(problem) if config.TARGET == "cpu" else _gpu_constants(problem, config)
     title = f"C[{problem.M},{problem.N}] = A[{problem.M},{problem.K}] B[{problem.K},{problem.N}], {problem.dtype}"
     return sources.source(

@@ -11,7 +11,8 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs, images
 from ...common.configs import OnGpu
-from . import space_cpu, space_lanes, space_panels, space_stream, work
+from . import runtime, space_cpu, space_lanes, space_panels, space_stream, work
+from .runtime import Runtime
 from .space_cpu import Simd
 from .space_lanes import Lanes
 from .space_panels import Block, Tensor
@@ -32,9 +33,9 @@ class Readonly(OnGpu):
 
 
 Gpu: TypeAlias = Lanes | Block | Tensor | Stream | Readonly
-Config: TypeAlias = Gpu | Simd
+Config: TypeAlias = Gpu | Simd | Runtime
 VARIANTS: dict[str, type[Config]] = {
-    config.VARIANT: config for config in (Lanes, Block, Tensor, Stream, Readonly, Simd)
+    config.VARIANT: config for config in (Lanes, Block, Tensor, Stream, Readonly, Simd, Runtime)
 }
 
 to_dict = configs.to_dict
@@ -43,6 +44,8 @@ from_dict = partial(configs.from_dict, "gemm", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Runtime):
+        return configs.elsewhere(config, device) or runtime.illegal(problem)
     if config.TARGET == "cpu" or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if "interleaved" in (problem.stack_a, problem.stack_b, problem.stack_c):
@@ -68,6 +71,8 @@ def _readonly(problem: Problem, c: Readonly) -> str | None:
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
+        if runtime.illegal(problem) is None:
+            yield Runtime()
         yield from space_cpu.candidates(problem, device)
         return
     yield from configs.fitting(problem, device, _gpu_candidates(images.oriented(problem)), resident, illegal)

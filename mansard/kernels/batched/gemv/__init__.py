@@ -1,8 +1,9 @@
 """y = alpha A x + beta y for batches of matrices: as fast as the matrices can be read."""
 
 from ...family import Family
+from ..gemm.runtime import Runtime
 from . import defaults, emit, space, spec, work
 
 __all__ = ["FAMILY", "defaults", "emit", "space", "spec", "work"]
 
-FAMILY = Family("gemv", spec, space, work, emit, defaults, remarks=work.remarks)
+FAMILY = Family("gemv", spec, space, work, emit, defaults, remarks=work.remarks, runtime=Runtime())

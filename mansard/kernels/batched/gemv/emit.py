@@ -9,6 +9,8 @@ from ....codegen.geometry import Device, Kernel
 from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import batches, sources
+from ..gemm import runtime
+from ..gemm.runtime import Runtime
 from . import shapes, space_cpu, work
 from .space import Config
 from .spec import canonical
@@ -19,6 +21,8 @@ launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, x and y, matrices, rows, columns, in elements."""
+    if isinstance(config, Runtime):
+        return runtime.kernel(problem, device, strides)
     fixed = (problem.BATCH, *_canonical_strides(problem, strides), *sources.threads(config, device, work.work(problem)))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
@@ -33,6 +37,8 @@ def _canonical_strides(problem: Problem, strides: tuple[int, ...]) -> tuple[int,
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
+    if isinstance(config, Runtime):
+        return runtime.source(problem)
     return sources.source(
         problem, config, target, work=work, folder="batched/gemv", constants=_constants(problem, config),
         title=f"y[{problem.M}] = A[{problem.M},{problem.K}] x[{problem.K}], {problem.dtype}",

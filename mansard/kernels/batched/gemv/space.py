@@ -12,6 +12,8 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common import configs
 from ...common.configs import OnGpu, up
+from ..gemm import runtime
+from ..gemm.runtime import Runtime
 from . import shapes, space_cpu, work
 from .space_cpu import Simd
 from .spec import canonical
@@ -49,8 +51,8 @@ class Stream(OnGpu):
 
 
 Gpu: TypeAlias = Lanes | Stream
-Config: TypeAlias = Gpu | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Stream, Simd)}
+Config: TypeAlias = Gpu | Simd | Runtime
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Lanes, Stream, Simd, Runtime)}
 
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "gemv", VARIANTS)
@@ -58,6 +60,8 @@ from_dict = partial(configs.from_dict, "gemv", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Runtime):
+        return configs.elsewhere(config, device) or runtime.illegal(problem)
     if config.TARGET == "cpu" or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if problem.stack_c == "shared":
@@ -85,6 +89,8 @@ def _stream(c: Stream) -> str | None:
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
+        if runtime.illegal(problem) is None:
+            yield Runtime()
         yield from space_cpu.candidates(problem, device)
         return
     rough = (*_lanes_candidates(problem), *_stream_candidates(problem))

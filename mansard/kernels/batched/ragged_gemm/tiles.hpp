@@ -2,33 +2,9 @@
 // last; a table has a function for each size.
 #pragma once
 #include "kernels/batched/gemm/operands.hpp"
+#include "mansard/cpu/first_lanes.hpp"
 
 namespace mansard {
-
-// Loads and stores the first `count` lanes, 1 to LANES; memory beyond them is not accessed.
-template <class R, int LANES = native_lanes<R>>
-struct FirstLanes {
-  using V = Vector<R, LANES>;
-#if defined(__AVX512VL__)
-  unsigned mask;
-  explicit FirstLanes(int count) : mask(static_cast<unsigned>((1ull << count) - 1)) {}
-  MANSARD_INLINE V load(const R* p) const { return masked_load(Int<LANES>(), p, mask); }
-  MANSARD_INLINE void store(R* p, V v) const { masked_store(Int<LANES>(), p, mask, v); }
-#else
-  int count;
-  explicit FirstLanes(int count) : count(count) {}
-  MANSARD_INLINE V load(const R* p) const {
-    if (count == LANES) return mansard::load<LANES>(p);
-    V v{};
-    for (int lane = 0; lane < count; ++lane) v[lane] = p[lane];
-    return v;
-  }
-  MANSARD_INLINE void store(R* p, V v) const {
-    if (count == LANES) return mansard::store<LANES>(p, v);
-    for (int lane = 0; lane < count; ++lane) p[lane] = v[lane];
-  }
-#endif
-};
 
 template <class P>
 struct Ragged {

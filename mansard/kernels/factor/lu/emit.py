@@ -9,7 +9,8 @@ from ....codegen.geometry import Device, Kernel
 from ....codegen.instantiate import WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import batches, sources
-from . import shapes, space_cpu, spec, work
+from . import runtime, shapes, space_cpu, spec, work
+from .runtime import Runtime
 from .space import Config
 
 launch_geometry = partial(batches.launch_geometry, work, space_cpu)
@@ -17,12 +18,16 @@ launch_geometry = partial(batches.launch_geometry, work, space_cpu)
 
 def kernel(problem: Problem, config: Config, device: Device, strides: tuple[int, ...]) -> Kernel:
     """Everything a backend needs; `strides` are those of A, F, B and X, matrices, rows, columns, in elements."""
+    if isinstance(config, Runtime):
+        return runtime.kernel(problem, device, strides)
     fixed = (problem.BATCH, *strides, *sources.threads(config, device, work.work(problem)))
     return Kernel(source(problem, config, device.backend), launch_geometry(problem, config, device), fixed)
 
 
 def source(problem: Problem, config: Config, target: str) -> Source:
     """The kernel's text for `target` (cuda, emulated or cpu)."""
+    if isinstance(config, Runtime):
+        return runtime.source(problem)
     on_cpu = config.TARGET == "cpu"
     more = batches.stacks(problem, spec.SHAPES) if on_cpu else _images(problem, config)
     return sources.source(

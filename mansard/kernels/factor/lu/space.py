@@ -13,7 +13,8 @@ from ....plan.problem import Problem
 from ....rules import Names
 from ...common import configs
 from ...common.configs import OnGpu
-from . import space_cpu, spec, work
+from . import runtime, space_cpu, spec, work
+from .runtime import Runtime
 from .space_cpu import Exchanges, Rowwise, Simd, Small
 
 NARROW = 32  # rows and columns beyond which a lane's share does not fit into registers
@@ -67,9 +68,9 @@ class Swaps(OnGpu):
 
 
 Gpu: TypeAlias = Lanes | Block | Tile | Swaps
-Config: TypeAlias = Gpu | Simd | Rowwise | Small | Exchanges
+Config: TypeAlias = Gpu | Simd | Rowwise | Small | Exchanges | Runtime
 VARIANTS: dict[str, type[Config]] = {
-    config.VARIANT: config for config in (Lanes, Block, Tile, Swaps, Simd, Rowwise, Small, Exchanges)
+    config.VARIANT: config for config in (Lanes, Block, Tile, Swaps, Simd, Rowwise, Small, Exchanges, Runtime)
 }
 
 to_dict = configs.to_dict
@@ -78,6 +79,8 @@ from_dict = partial(configs.from_dict, "lu", VARIANTS)
 
 def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
+    if isinstance(config, Runtime):
+        return configs.elsewhere(config, device) or runtime.illegal(problem)
     if config.TARGET == "cpu" or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
     if (problem.want == "swap") != isinstance(config, Swaps):
@@ -128,6 +131,8 @@ def _tile(problem: Problem, c: Tile) -> str | None:
 def candidates(problem: Problem, device: Device) -> Iterator[Config]:
     """Every legal configuration worth considering; the model ranks them."""
     if device.backend == "cpu":
+        if runtime.illegal(problem) is None:
+            yield Runtime()
         yield from space_cpu.candidates(problem, device)
         return
     yield from configs.fitting(problem, device, _gpu_candidates(problem), resident, illegal)
