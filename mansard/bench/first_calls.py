@@ -25,22 +25,24 @@ import mansard as ms
 from .. import forks, settings
 from ..errors import UsageError
 from ..options import near
+from . import compile_seconds
 from .table import Table
 
 NAME = "first-calls"
+KERNELS = "kernels"  # a set: not calls, but what compilers work for kernels
 ROWS = "first-calls.json"
 _REPEATS = 3  # the most processes of each kind
 _MANY = 10_000  # matrices of a batch
 _EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "kalman_filter.py"
 
 
-def _batch(rows: int, columns: int) -> Any:
-    return np.random.default_rng(0).standard_normal((_MANY, rows, columns)) + 9 * np.eye(rows, columns)
+def _batch(rows: int, columns: int, count: int = _MANY) -> Any:
+    return np.random.default_rng(0).standard_normal((count, rows, columns)) + 9 * np.eye(rows, columns)
 
 
-def _linalg(name: str, order: int, *beside: int, positive: bool = False) -> Callable[[], Any]:
-    A = _batch(order, order)
-    given = (A @ A.swapaxes(1, 2) if positive else A, *(_batch(order, one) for one in beside))
+def _linalg(name: str, order: int, *beside: int, positive: bool = False, count: int = _MANY) -> Callable[[], Any]:
+    A = _batch(order, order, count)
+    given = (A @ A.swapaxes(1, 2) if positive else A, *(_batch(order, one, count) for one in beside))
     return lambda: getattr(ms.linalg, name)(*given)
 
 
@@ -81,6 +83,7 @@ CALLS: dict[str, tuple[Callable[[], Callable[[], Any]], float | None]] = {
     "matmul, 10 000 of 8 x 8": (partial(_products, 8), 1.5),
     "solve, 10 000 of 8 x 8": (partial(_linalg, "solve", 8, 1), 3.0),
     "solve, 10 000 of 16 x 16": (partial(_linalg, "solve", 16, 1), 3.0),
+    "solve, 10 of 5 x 5": (partial(_linalg, "solve", 5, 1, count=10), None),
     "cholesky, 10 000 of 8 x 8": (partial(_linalg, "cholesky", 8, positive=True), 3.0),
     "qr, 10 000 of 8 x 8": (partial(_linalg, "qr", 8), 3.0),
     "inv, 10 000 of 8 x 8": (partial(_linalg, "inv", 8), None),
@@ -92,10 +95,12 @@ CALLS: dict[str, tuple[Callable[[], Callable[[], Any]], float | None]] = {
 
 def run(args: argparse.Namespace, show: Callable[[Table], None]) -> int:
     """Time the calls in turn, print their table, and leave the numbers in a file."""
+    if args.set == KERNELS:
+        return _kernels_alone(args, show)
     asked = [name.strip() for name in args.set.split(",")] if args.set not in (None, "all", "quick") else list(CALLS)
     names = [name for name in CALLS if any(name.startswith(one) for one in asked)]
     if not names:
-        raise UsageError(f"--set {args.set}: calls are {', '.join(CALLS)}{near(args.set, CALLS)}")
+        raise UsageError(f"--set {args.set}: {KERNELS}, or calls: {', '.join(CALLS)}{near(args.set, CALLS)}")
     if not _EXAMPLE.exists():  # only the wheel is installed
         names = [name for name in names if not name.startswith("Kalman")]
     rows = []
@@ -105,6 +110,20 @@ def run(args: argparse.Namespace, show: Callable[[Table], None]) -> int:
     args.out.mkdir(parents=True, exist_ok=True)
     (args.out / ROWS).write_text(json.dumps(rows, indent=1) + "\n")
     show(table(rows))
+    return 0
+
+
+def _kernels_alone(args: argparse.Namespace, show: Callable[[Table], None]) -> int:
+    """Seconds of the compiler for kernels of all families, in an empty cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", compile_seconds.__name__]
+        done = forks.run(command, env=settings.cached_environment(folder))
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    if done.returncode or not rows:
+        raise UsageError(f"--set {KERNELS}: its process ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+    args.out.mkdir(parents=True, exist_ok=True)
+    (args.out / "kernels.json").write_text(json.dumps(rows, indent=1) + "\n")
+    show(compile_seconds.table(rows))
     return 0
 
 
@@ -141,7 +160,8 @@ def _in_process(name: str, folder: str) -> tuple[float, float]:
 
 def table(rows: list[dict[str, Any]]) -> Table:
     """One line per call; those that miss their goal are marked."""
-    cells, bad = [], set()
+    cells: list[tuple[str, ...]] = []
+    bad = set()
     for row in rows:
         goal = CALLS[row["call"]][1]
         if goal is not None and row["cold"] > goal:

@@ -68,8 +68,8 @@ def choose(problem: Problem, device: Device) -> Choice:
     if refusal:
         return Choice(family, Library(OWN_ROUTINE, refusal), "rule")
     record = database.best(problem, device, family)
-    if record is None and (reason := first_calls.too_short(problem, device)):
-        return _if_ready(Choice(family, Kernel(family.runtime, reason), "rule"), problem, device)
+    if record is None and (kernel := first_calls.any_sizes(problem, device)):
+        return _if_ready(Choice(family, kernel, "rule"), problem, device)
     if record is None:
         return _if_ready(_predicted(family, problem, device), problem, device)
     route = Library(OWN_ROUTINE, record.reason) if record.config is None else Kernel(record.config, record.reason)

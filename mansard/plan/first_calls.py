@@ -13,7 +13,7 @@ from .. import settings, units
 from ..codegen.geometry import Device
 from ..kernels import family_of
 from .problem import Problem
-from .route import Request
+from .route import Kernel, Request
 
 # Seconds that compiling a CPU kernel takes, a moderate one with a warm disk cache: what the library's whole time must
 # add up to before a kernel has earned its compilation, even one that takes no time itself.
@@ -64,24 +64,39 @@ _KERNEL_RATES = {"lu": 2e9}  # operations per second of a core: eliminations wai
 _KERNEL_RATE = 10e9
 
 
+# Rows, columns and depth of products beyond which BLAS takes as long as a kernel whose sizes are arguments; of complex
+# matrices times vectors.
+_WIDEST_PRODUCT, _WIDEST_COMPLEX = 16, 8
+
+
 def kernel_seconds(problem: Problem) -> float:
     """Estimate the seconds that a kernel computes on one core."""
     work = family_of(problem.operation).work.work(problem)
     return work.flops / _KERNEL_RATES.get(problem.operation, _KERNEL_RATE) + work.bytes / _MEMORY_RATE
 
 
-def too_short(problem: Problem, device: Device) -> str | None:
-    """Why the kernel answers whose sizes are arguments, instead of one for just these; None where it does not."""
+def any_sizes(problem: Problem, device: Device) -> Kernel | None:
+    """The kernel whose sizes are arguments, where the work does not earn one for just these; None elsewhere."""
     family = family_of(problem.operation)
-    if family.runtime is None or device.backend != "cpu":
+    config = family.runtime
+    if config is None or device.backend != "cpu" or _suits_blas(problem):
         return None
     seconds, limit = kernel_seconds(problem), _OWN_KERNEL * settings.current().library_below * 1e-6
-    if seconds >= limit or family.space.illegal(problem, family.runtime, device) is not None:
+    if seconds >= limit or family.space.illegal(problem, config, device) is not None:
         return None
-    return (
+    reason = (
         f"about {units.duration(seconds, 2)} of work: sizes are arguments of one kernel, since one for these alone "
         "would not earn its compilation (tuning compiles and compares)"
     )
+    return Kernel(config, reason)
+
+
+def _suits_blas(problem: Problem) -> bool:
+    """Whether BLAS multiplies such matrices one by one as fast as a kernel whose sizes are arguments."""
+    if problem.operation not in _PRODUCTS:
+        return False
+    vectors = problem.operation == "gemv" and problem.is_complex
+    return bool(max(problem.M, problem.N, problem.K) > (_WIDEST_COMPLEX if vectors else _WIDEST_PRODUCT))
 
 
 def too_few_products(count: int) -> str | None:

@@ -20,6 +20,7 @@ from mansard.backends import cpu
 from mansard.kernels.batched import gemm, gemv
 from mansard.kernels.batched.gemm import runtime, space_cpu
 from mansard.kernels.batched.gemm.runtime import Runtime
+from mansard.kernels.batched.gemv import space_cpu as gemv_cpu
 from mansard.kernels.factor import lu
 from mansard.kernels.factor.lu import runtime as lu_runtime
 from mansard.kernels.factor.lu import space_cpu as lu_cpu
@@ -46,10 +47,8 @@ def on_cpus() -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_products_of_every_layout_are_exact(dtype: str) -> None:
     layouts = product(("row", "col"), repeat=3)
-    sizes = ((1, 1, 1), (1, 4, 3), (5, 1, 4), (3, 7, 1), (6, 9, 5), (17, 13, 11), (9, 33, 20), (64, 2, 64))
+    sizes = ((1, 1, 1), (1, 4, 3), (5, 1, 4), (3, 7, 1), (6, 9, 5), (17, 13, 11), (9, 32, 20), (31, 2, 32))
     for (a, b, c), (M, N, K), form in product(layouts, sizes, FORMS):
-        if form is STRIDED and max(M, N, K) > 40:
-            continue
         problem = P(dtype, M, N, K, 9, layout_a=a, layout_b=b, layout_c=c, **form)
         gemm_cases.exact(problem, Runtime(), "cpu", scaled=(M + N + K) % 2 == 0)
 
@@ -100,7 +99,7 @@ def test_vectors_with_gaps(dtype: str) -> None:
         (3, 7, "col", 2),
         (1, 5, "row", 3),
         (9, 1, "col", 1),
-        (17, 9, "row", 2),
+        (17, 20, "row", 1),
     ):
         A = testing.random_matrix(np, 8 * M, K, dtype, 3, True).reshape(8, M, K)
         x = testing.random_matrix(np, 8, K, dtype, 4, True)
@@ -110,8 +109,10 @@ def test_vectors_with_gaps(dtype: str) -> None:
         vectors = {"layout_b": "any", "layout_c": "any"} if gap > 1 else {}
         problem = gemv.spec.problem(dtype, M, K, 8, layout_a=layout, **vectors)
         steps = (A.strides[0], *A.strides[1:], given.strides[0], gap * A.itemsize, 0, y.strides[0], gap * A.itemsize, 0)
-        assert gemv.space.illegal(problem, Runtime(), cpu.backend().device) is None
-        kernel = gemv.emit.kernel(problem, Runtime(), cpu.backend().device, tuple(s // A.itemsize for s in steps))
+        assert gemv.space.illegal(problem, gemv_cpu.Runtime(), cpu.backend().device) is None
+        kernel = gemv.emit.kernel(
+            problem, gemv_cpu.Runtime(), cpu.backend().device, tuple(s // A.itemsize for s in steps)
+        )
         cpu.backend().prepare(kernel)(tuple(one.ctypes.data for one in (A, given, y)), (1.0, 0.0, 0.0, 0.0), 0)
         assert (y[:, ::gap] == (A @ x[..., None])[..., 0]).all(), (M, K, layout, gap)
         y[:, ::gap] = 7
@@ -157,7 +158,7 @@ def test_systems_have_the_bits_of_constant_sizes() -> None:
 def test_reasons() -> None:
     assert "distances" in (runtime.illegal(P("float64", 3, 3, 3, 9, stack_a="pointers")) or "")
     assert "strides" in (runtime.illegal(P("float64", 3, 3, 3, 9, layout_b="any")) or "")
-    assert "first cache" in (runtime.illegal(P("float64", 65, 3, 3, 9)) or "")
+    assert "first cache" in (runtime.illegal(P("float64", 33, 3, 3, 9)) or "")
     assert "a place each" in (runtime.illegal(P("float64", 3, 3, 3, 9, stack_c="shared")) or "")
     make = lu.spec.problem
     assert "distances" in (lu_runtime.illegal(make("float64", 3, 3, 9, stack_a="pointers")) or "")

@@ -153,6 +153,57 @@ struct RuntimeTiles {
   }
 };
 
+// ---- matrices times vectors -------------------------------------------------------------------------------
+
+// y_b = alpha A_b x_b + beta y_b of real numbers, rows of A and x without gaps: lanes run along rows of A, LANES of which
+// share the loads of x. Their sums are transposed, so that additions give LANES entries of y at once.
+template <class T, class R = typename RuntimeGemm<T>::R>
+void runtime_dots(const RuntimeGemm<T>& s, Run<const R> A, Run<const R> x, Run<R> y, i64 rows, i64 deep, i64 begin,
+                  i64 end) {
+  using V = typename RuntimeGemm<T>::V;
+  constexpr int LANES = RuntimeGemm<T>::LANES;
+  const i64 whole = deep / LANES * LANES;
+  const FirstLanes<R> rest(static_cast<int>(larger<i64>(1, deep - whole)));
+  const auto block = [&](const R* first, const R* vector, R* to, int high, auto full) __attribute__((always_inline)) {
+    V sums[LANES] = {};
+    const auto add = [&](i64 k, auto load_entries) __attribute__((always_inline)) {
+      const V entries = load_entries(vector + k);
+      MANSARD_UNROLL
+      for (int r = 0; r < LANES; ++r)  // rows that do not exist repeat the last one
+        add_product(sums[r], load_entries(first + (full ? r : smaller(r, high - 1)) * A.row + k), entries);
+    };
+    for (i64 k = 0; k < whole; k += LANES)
+      add(k, [&](const R* p) __attribute__((always_inline)) { return load<LANES>(p); });
+    if (whole < deep) add(whole, [&](const R* p) __attribute__((always_inline)) { return rest.load(p); });
+    transpose<1, R, LANES>(sums);
+    MANSARD_UNROLL
+    for (int distance = LANES / 2; distance > 0; distance /= 2) {
+      MANSARD_UNROLL
+      for (int r = 0; r < distance; ++r) sums[r] += sums[r + distance];
+    }
+    V value = s.unit ? sums[0] : s.scaled_product(sums[0]);
+    if (y.row == 1) {
+      const FirstLanes<R> part(high);
+      if (s.accumulate) add_product(value, s.beta_re, part.load(to));
+      return part.store(to, value);
+    }
+    for (int r = 0; r < high; ++r) {
+      R entry = value[r];
+      if (s.accumulate) add_product(entry, s.beta_re, to[r * y.row]);
+      to[r * y.row] = entry;
+    }
+  };
+  for (i64 b = begin; b < end; ++b) {
+    const R* const vector = x.data + b * x.matrix;
+    for (i64 i = 0; i < rows; i += LANES) {
+      const R* const first = A.data + b * A.matrix + i * A.row;
+      R* const to = y.data + b * y.matrix + i * y.row;
+      if (i + LANES <= rows) block(first, vector, to, LANES, std::true_type());
+      else block(first, vector, to, static_cast<int>(rows - i), std::false_type());
+    }
+  }
+}
+
 // ---- the batch --------------------------------------------------------------------------------------------
 
 // Transpose a right operand of `deep` x `width` entries, whose columns are adjacent, into rows of `pitch` reals, whole
@@ -228,6 +279,8 @@ int gemm_runtime(const Arguments& a) {
   const i64 packed = a.K * round_up<i64>(W * n, S::LANES);  // reals of a right operand in rows
   const i64 reals = larger<i64>(packed, S::CHUNK / i64(sizeof(R)));
   in_parts(a.BATCH, a.threads, a.BATCH * a.M * a.N * a.K, [&](i64 begin, i64 end, i64 p) {
+    if constexpr (W == 1)
+      if (a.dots) return runtime_dots<T>(x, A, B, C, a.M, a.K, begin, end);
     runtime_part<T>(x, tiles, a.swap ? B : A, a.swap ? A : B, C, m, n, a.K, begin, end,
                     reinterpret_cast<R*>(a.partials) + p * reals);
   });

@@ -15,10 +15,10 @@ from ...common.configs import OnCpu
 from ...common.vectors import words_of
 from . import work
 
-WIDEST = 64  # rows, columns, depth: operands of a product fit the first cache
+WIDEST = 32  # rows, columns, depth: operands of a few products fit the first cache
 _CHUNK_BYTES, _LINE = 1 << 14, 64  # of right operands in rows, as the kernel has it; of a cache line
 _INTEGERS = ("BATCH", "a_matrix", "a_row", "a_col", "b_matrix", "b_row", "b_col", "c_matrix", "c_row", "c_col",
-             "M", "N", "K", "swap", "conj_a", "conj_b", "accumulate")  # fmt: skip
+             "M", "N", "K", "swap", "dots", "conj_a", "conj_b", "accumulate")  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Runtime(OnCpu):
     """Tiles of C in registers, sizes and layouts as arguments: one kernel for all products of a dtype."""
 
     VARIANT: ClassVar[str] = "runtime"
-    HEADER: ClassVar[str] = "kernel_runtime.hpp"
+    HEADER = "kernel_runtime.hpp"
 
 
 def illegal(problem: Problem) -> str | None:
@@ -40,7 +40,7 @@ def illegal(problem: Problem) -> str | None:
     if {"pointers", "interleaved"} & set(stacks):
         return "matrices that follow each other at equal distances alone"
     if max(problem.M, problem.N, problem.K) > WIDEST:
-        return f"{problem.M} x {problem.N} x {problem.K}: beyond {WIDEST} a tile's operands leave the first cache"
+        return f"{problem.M} x {problem.N} x {problem.K}: beyond {WIDEST} operands leave the first cache"
     return None
 
 
@@ -51,7 +51,8 @@ def kernel(problem: Problem, device: Device, strides: tuple[int, ...]) -> Kernel
     for side, step in zip("abc", steps, strict=True):
         if getattr(problem, f"stack_{side}") == "shared":
             step[0] = 0
-    flags = (_swaps(problem, steps), problem.conj_a, problem.conj_b, problem.accumulate)
+    dots = problem.operation == "gemv" and not problem.is_complex and steps[0][2] == steps[1][1] == 1
+    flags = (_swaps(problem, steps) and not dots, dots, problem.conj_a, problem.conj_b, problem.accumulate)
     fixed = (problem.BATCH, *chain.from_iterable(steps), *sizes, *map(int, flags))
     threads = sources.threads(Runtime(), device, work.work(problem))
     geometry = Geometry((1, 1, 1), 1, partial_bytes=workspace_bytes(problem, device.multiprocessors))

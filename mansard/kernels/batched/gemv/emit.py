@@ -10,9 +10,9 @@ from ....codegen.instantiate import SCALARS, WORKSPACE, Field, Source
 from ....plan.problem import Problem
 from ...common import batches, sources
 from ..gemm import runtime
-from ..gemm.runtime import Runtime
 from . import shapes, space_cpu, work
 from .space import Config
+from .space_cpu import Runtime
 from .spec import canonical
 
 _SIDES = "abc"

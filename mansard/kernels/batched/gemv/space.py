@@ -13,9 +13,8 @@ from ....plan.problem import Problem
 from ...common import configs
 from ...common.configs import OnGpu, up
 from ..gemm import runtime
-from ..gemm.runtime import Runtime
 from . import shapes, space_cpu, work
-from .space_cpu import Simd
+from .space_cpu import Runtime, Simd
 from .spec import canonical
 
 _POWERS = (1, 2, 4, 8, 16, 32)  # lanes of a team: what divides a warp

@@ -12,6 +12,7 @@ from ....plan.problem import Problem
 from ....rules import Range
 from ...common.configs import OnCpu, power_below
 from ...common.vectors import bad_lanes, registers_of, words_of
+from ..gemm import runtime
 from .spec import canonical
 
 _CACHED_BYTES = 1 << 25  # of the matrices; less may still be in a cache when it is needed again
@@ -28,6 +29,13 @@ class Simd(OnCpu):
     # cache level that matrices to come are brought to; 0 leaves it to the hardware
     PREFETCH: Annotated[int, Range(0, 2)] = 0
     AHEAD: Annotated[int, Range(0, 1 << 20)] = 2048  # how far ahead, in bytes
+
+
+@dataclass(frozen=True)
+class Runtime(runtime.Runtime):
+    """The kernel of products whose sizes are arguments: vectors are matrices of one column."""
+
+    HEADER = "../gemm/kernel_runtime.hpp"
 
 
 def illegal(problem: Problem, c: Simd, device: Device) -> str | None:

@@ -26,7 +26,7 @@ class Runtime(OnCpu):
     """A matrix per lane, sizes as arguments: one kernel for all matrices of a dtype and all that is wanted of them."""
 
     VARIANT: ClassVar[str] = "runtime"
-    HEADER: ClassVar[str] = "kernel_runtime.hpp"
+    HEADER = "kernel_runtime.hpp"
 
 
 def illegal(problem: Problem) -> str | None:
