@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import kinds as arrays
 from ..arrays.types import Array, Matrices
 from ..operations import stacks
-from ..operations.batched.factors import is_number, scaled_each
+from ..operations.batched.factors import are_numbers, is_number, scaled_each
 from ..operations.batched.gemm_call import PLAIN, Form, multiply
 from ..operations.batched.interleaved import Interleaved
 from ..operations.batched.ragged_call import multiply_special
@@ -72,7 +72,7 @@ def gemm(
     array([[ 7.,  9.],
            [11., 13.]])
     """
-    if not (type(alpha) in _NUMBERS and type(beta) in _NUMBERS) and not (is_number(alpha) and is_number(beta)):
+    if not (type(alpha) in _NUMBERS and type(beta) in _NUMBERS) and not are_numbers(alpha, beta):
         product = gemm(a, b, trans_a=trans_a, trans_b=trans_b, backend=backend)
         return scaled_each(product, alpha, beta, out)
     form = _form(trans_a, trans_b)
@@ -141,12 +141,12 @@ def herk(
     """
     if not (type(alpha) is float and type(beta) is float):
         for name, factor in (("alpha", alpha), ("beta", beta)):
-            if not _is_real(factor):
+            if not is_real(factor):
                 raise TypeError(f"{name} must be real: the result would not be Hermitian")
     return update_triangle(a, None, (alpha, beta), (uplo, trans, "C"), out, backend)
 
 
-def _is_real(factor: Any) -> bool:
+def is_real(factor: Any) -> bool:
     """Whether a factor is real, an array of them by its dtype."""
     if is_number(factor):
         return not complex(factor).imag
@@ -165,7 +165,7 @@ def update_triangle(
         return update(a, b, out, alpha, beta, backend, form)
     if isinstance(a, Interleaved):
         raise TypeError("alpha and beta are one number each for an Interleaved: pass stacks or lists")
-    if not (plain or (is_number(alpha) and is_number(beta))):
+    if not (plain or are_numbers(alpha, beta)):
         several = _rank_k_of_factors if b is None else partial(_rank_2k_of_factors, b)
         return several(a, factors, options, out, backend)
     check_options(*options, beta, out)
@@ -208,8 +208,14 @@ def _rank_k_of_factors(
     if isinstance(a, Ragged):
         return rank_k_of_factors(a, out, *factors, (uplo, trans != "N", other == "C"), backend)
     product = update_triangle(a, None, (1.0, 0.0), options, None, backend)
+    return _placed(a, product, factors, options, out)
+
+
+def _placed(a: Any, product: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any) -> Any:
+    """alpha_i P_i + beta_i out_i of the updates P, which are whole matrices; of `out` one triangle is written."""
     if out is None:
         return scaled_each(product, *factors, None)
+    uplo, trans, other = options
     kind = kind_of(a, "a")
     check_places(kind, a, trans, out)
     copies = [kind.plain(one) * 1 for one in each(out)]  # of which one triangle is taken
@@ -226,21 +232,18 @@ def _rank_k_of_factors(
 def _rank_2k_of_factors(
     b: Any, a: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
 ) -> Any:
-    """The update with one alpha for each matrix, by a product; beta is one number."""
-    alpha, beta = factors
-    if any(isinstance(one, Ragged) for one in (a, b, out)):
-        raise TypeError("alpha is one number for the rank-2k update of a Ragged: scale its matrices first")
+    """The update with one alpha and one beta for each matrix, by a product."""
     uplo, trans, other = options
-    check_options(uplo, trans, other, beta, out)
     kind = kind_of(a, "a")
-    if out is not None:
-        check_places(kind, a, trans, out)
+    if any(isinstance(one, Ragged) for one in (a, b, out)) or (kind is not None and kind.immutable):
+        what = "a Ragged" if kind is None or not kind.immutable else f"{kind.name} arrays"
+        text = f"alpha and beta are one number each for the rank-2k update of {what}"
+        raise TypeError(f"{text}: scale its matrices first")
+    check_options(uplo, trans, other, 0.0, out)
     trans_a, trans_b = ("N", other) if trans == "N" else (other, "N")
-    product = gemm(a, b, alpha=alpha, trans_a=trans_a, trans_b=trans_b, backend=backend)
-    result = add_transposes(kind, _update_of(*options, True), product, out, beta)
-    if out is not None and kind.written is not None:
-        kind.written(each(out))
-    return result
+    product = gemm(a, b, alpha=factors[0], trans_a=trans_a, trans_b=trans_b, backend=backend)
+    whole = add_transposes(kind, _update_of(*options, True), product, None, 0.0)
+    return _placed(a, whole, (1.0, factors[1]), options, out)
 
 
 def _turned(kind: Any, matrix: Any, option: str) -> Any:

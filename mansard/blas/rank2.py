@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..arrays.types import Matrices
-from .products import update_triangle
+from ..arrays.types import Array, Matrices
+from .products import is_real, update_triangle
 
 
 def syr2k(
     a: Matrices,
     b: Matrices,
     *,
-    alpha: complex = 1.0,
-    beta: complex = 0.0,
+    alpha: complex | Array = 1.0,
+    beta: complex | Array = 0.0,
     uplo: str = "L",
     trans: str = "N",
     out: Matrices = None,
@@ -26,6 +26,7 @@ def syr2k(
     Parameters
     ----------
     a, b : arrays (..., n, k), lists of matrices, `Ragged` or `Interleaved` batches; with "T", (..., k, n)
+    alpha, beta : factors, one number each or one per matrix, as for `gemm`; of a Ragged one number each
     uplo : the triangle of `out` that is written: "L" or "U"; the other one is neither read nor written
     out : array (..., n, n) or list. Without it the whole matrix is returned, exactly symmetric
 
@@ -43,8 +44,8 @@ def her2k(
     a: Matrices,
     b: Matrices,
     *,
-    alpha: complex = 1.0,
-    beta: float = 0.0,
+    alpha: complex | Array = 1.0,
+    beta: float | Array = 0.0,
     uplo: str = "L",
     trans: str = "N",
     out: Matrices = None,
@@ -62,13 +63,13 @@ def her2k(
     array([[0.+0.j, 3.+0.j],
            [3.+0.j, 0.+0.j]])
     """
-    if complex(beta).imag:
+    if not is_real(beta):
         raise TypeError("beta must be real: the result would not be Hermitian")
     return _rank_2k(a, b, (alpha, beta), (uplo, trans, "C"), out, backend)
 
 
 def _rank_2k(
-    a: Any, b: Any, factors: tuple[complex, complex], options: tuple[str, str, str], out: Any, backend: str | None
+    a: Any, b: Any, factors: tuple[Any, Any], options: tuple[str, str, str], out: Any, backend: str | None
 ) -> Any:
     if b is None:
         raise TypeError("b is a NoneType: an array or a list of arrays is needed")

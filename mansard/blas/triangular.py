@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from ..arrays import kinds as arrays
-from ..arrays.types import Matrices
+from ..arrays.types import Array, Matrices
 from ..operations import stacks
+from ..operations.batched.factors import are_numbers, scaled_each
 from ..operations.batched.triangular_call import solve, solve_vectors, triangle
 from ..operations.batched.triangular_products import multiply
 from ..operations.ragged import Ragged
@@ -21,7 +22,7 @@ def trsm(
     uplo: str = "L",
     trans: str = "N",
     diag: str = "N",
-    alpha: complex = 1.0,
+    alpha: complex | Array = 1.0,
     out: Matrices = None,
     check: bool = False,
     invert_diagonal: bool = False,
@@ -38,6 +39,8 @@ def trsm(
     uplo : the triangle that is referenced: "L" or "U". The other one is never read
     trans : "N": a as it is, "T": transposed, "C": transposed and conjugated; none of them copies anything
     diag : "U": the diagonal counts as ones, and is not read either
+    alpha : a factor, one number or one per matrix: an array that broadcasts with the leading dimensions of the result,
+        which costs another pass over it
     out : array or list that receives the result. It may be b itself; otherwise it shares no memory with a or b
     check : raise numpy.linalg.LinAlgError, before anything is written, if a diagonal has a zero; waits for a GPU.
         Without it the solution of a singular system is inf or nan, and that of the others what it should be
@@ -58,6 +61,8 @@ def trsm(
             [2.]]])
     """
     form = triangle(side, uplo, trans, diag, bool(invert_diagonal))
+    if type(alpha) is not float and not are_numbers(alpha):
+        return scaled_each(solve(a, b, None, 1.0, backend, form, check), alpha, 0.0, out)
     return solve(a, b, out, alpha, backend, form, check)
 
 
@@ -102,13 +107,14 @@ def trmm(
     uplo: str = "L",
     trans: str = "N",
     diag: str = "N",
-    alpha: complex = 1.0,
+    alpha: complex | Array = 1.0,
     out: Matrices = None,
     backend: str | None = None,
 ) -> Matrices:
     """alpha op(a) b (`side` = "R": alpha b op(a)) for every triangular matrix of a batch; options as for `trsm`.
 
-    `out` may be b. The other triangle is never read, and with diag="U" neither is the diagonal.
+    alpha is one number or one per matrix. `out` may be b. The other triangle is never read, and with diag="U" neither
+    is the diagonal.
 
     Examples
     --------
@@ -117,7 +123,10 @@ def trmm(
     array([[[2.],
             [9.]]])
     """
-    return multiply(a, b, out, alpha, backend, triangle(side, uplo, trans, diag))
+    form = triangle(side, uplo, trans, diag)
+    if type(alpha) is not float and not are_numbers(alpha):
+        return scaled_each(multiply(a, b, None, 1.0, backend, form), alpha, 0.0, out)
+    return multiply(a, b, out, alpha, backend, form)
 
 
 def as_columns(operand: Any, name: str) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..arrays.types import Array, Matrices
-from ..operations.batched.factors import is_number, scaled_each
+from ..operations.batched.factors import are_numbers, scaled_each
 from ..operations.batched.gemv_call import apply, form_of
 
 
@@ -47,7 +47,7 @@ def gemv(
     array([[1., 2.],
            [5., 6.]])
     """
-    if not (type(alpha) is float and type(beta) is float) and not (is_number(alpha) and is_number(beta)):
+    if not (type(alpha) is float and type(beta) is float) and not are_numbers(alpha, beta):
         product = gemv(a, x, trans=trans, backend=backend)
         return scaled_each(product, alpha, beta, out, 1)
     return apply(a, x, out, alpha, beta, backend, form_of(trans))

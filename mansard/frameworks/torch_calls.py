@@ -93,7 +93,7 @@ def matmul(A: Tensor, B: Tensor, *, out: None = None, alpha: complex = 1.0, beta
     found = found[..., 0] if column else found
     if row:
         found = found[..., 0] if column else found.squeeze(-2)
-    return _scaled(found, alpha)
+    return _scaled(found, alpha, 2 - row - column)
 
 
 def gemm(a: Tensor, b: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, trans_a: str = "N", trans_b: str = "N",
@@ -157,8 +157,8 @@ def trsm(a: Tensor, b: Tensor, *, side: str = "L", uplo: str = "L", trans: str =
     a, uplo = _op(a, trans), uplo if trans == "N" else _OTHER[uplo]
     options = options_of(backend, diag=diag, check=check, invert_diagonal=invert_diagonal)
     if side == "L":
-        return apply("blas.trsm", (a, _scaled(b, alpha)), options | {"uplo": uplo})
-    return apply("blas.trsm", (a.mT, _scaled(b, alpha).mT), options | {"uplo": _OTHER[uplo]}).mT
+        return _scaled(apply("blas.trsm", (a, b), options | {"uplo": uplo}), alpha, 2)
+    return _scaled(apply("blas.trsm", (a.mT, b.mT), options | {"uplo": _OTHER[uplo]}).mT, alpha, 2)
 
 
 def _triangular(side: str, uplo: str, diag: str) -> None:
@@ -178,7 +178,7 @@ def trmm(a: Tensor, b: Tensor, *, side: str = "L", uplo: str = "L", trans: str =
     if diag == "U":
         a = a + torch.eye(a.shape[-1], dtype=a.dtype, device=a.device)
     factors = (_op(a, trans), b) if side == "L" else (b, _op(a, trans))
-    return _scaled(apply("blas.gemm", factors, options_of(backend)), alpha)
+    return _scaled(apply("blas.gemm", factors, options_of(backend)), alpha, 2)
 
 
 _TRANS = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}

@@ -256,7 +256,7 @@ def matmul(A: Array, B: Array, *, alpha: Any = 1.0, beta: Any = 0.0, backend: st
     found = _checked_product(("A", a), ("B", b), "N", "N", backend)
     found = found[..., 0] if column else found
     found = (found[..., 0] if column else found[..., 0, :]) if row else found
-    return scaled(found, alpha, beta)
+    return scaled(found, alpha, beta, 2 - row - column)
 
 
 def matmul_gram(

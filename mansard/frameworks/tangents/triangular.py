@@ -95,7 +95,7 @@ def trsm(
     (found,) = _trsm(
         a, b, side=side, uplo=uplo, trans=trans, diag=diag, invert_diagonal=invert_diagonal, backend=backend
     )  # fmt: skip
-    return scaled(found, alpha)
+    return scaled(found, alpha, dimensions=2)
 
 
 def _checked(a: Array, b: Array, name: str, side: str, uplo: str, trans: str, diag: str) -> None:
@@ -128,7 +128,7 @@ def trmm(
     _checked(a, b, "b", side, uplo, trans, diag)
     part = triangle(a, uplo, diag)
     part = part + jnp.eye(a.shape[-1], dtype=a.dtype) if diag == "U" else part
-    return scaled(_applied(part, b, side, trans, backend), alpha)
+    return scaled(_applied(part, b, side, trans, backend), alpha, dimensions=2)
 
 
 _TRANS: dict[Any, str] = {0: "N", 1: "T", 2: "C", "N": "N", "T": "T", "C": "C"}

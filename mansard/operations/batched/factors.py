@@ -22,6 +22,11 @@ def is_number(factor: Array) -> bool:
     return not isinstance(factor, list | tuple) and not getattr(factor, "shape", ())
 
 
+def are_numbers(alpha: Array, beta: Array = 0.0) -> bool:
+    """Whether both factors are one number for all matrices."""
+    return is_number(alpha) and is_number(beta)
+
+
 def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices, dimensions: int = 2) -> Matrices:
     """alpha_i P_i + beta_i out_i of a fresh product P, in place of P or in `out`. Where beta_i is zero, the content of
     out_i does not count. Nothing is written before every argument has been checked. Each P_i has `dimensions`: 1 for
@@ -33,16 +38,16 @@ def scaled_each(product: Matrices, alpha: Array, beta: Array, out: Matrices, dim
     kind = stacks.kind_of(product, "a")
     if kind is None:
         return product if out is None else out
-    if kind.immutable:
-        raise TypeError(f"alpha and beta are one number each for {kind.name} arrays: multiply the result instead")
     listed = stacks.is_list(product)
-    batch = (len(product),) if listed else tuple(product.shape[:-dimensions])
     first = product[0] if listed else product
+    batch = (len(product),) if listed else tuple(first.shape[: len(first.shape) - dimensions])
     beside = (..., *(None,) * dimensions)
+    if kind.immutable:
+        factor = _immutable_factor(kind, alpha, beta, out, batch, first)[beside]
+        return [one * by for one, by in zip(product, factor, strict=True)] if listed else product * factor
     factors = [_factor(kind, one, batch, first, name)[beside] for one, name in ((alpha, "alpha"), (beta, "beta"))]
     if out is None:
-        if not is_number(beta) or beta != 0:
-            raise ValueError("beta scales the content of out: pass out")
+        _check_no_beta(beta)
         return _scaled(product, factors[0], listed)
     _check_places(kind, out, product, listed)
     parts = zip(product, out, *map(list, factors), strict=True) if listed else [(product, out, *factors)]
@@ -60,11 +65,10 @@ def scaled_ragged(
     """`scaled_each` for a ragged batch; `written` names the entries that are read and written, of a triangle say."""
     kind = product._kind
     factors = [
-        _factor(kind, one, (len(product),), product.buffer, name)
-        for one, name in ((alpha, "alpha"), (beta, "beta"))
+        _factor(kind, one, (len(product),), product.buffer, name) for one, name in ((alpha, "alpha"), (beta, "beta"))
     ]
-    if out is None and (not is_number(beta) or beta != 0):
-        raise ValueError("beta scales the content of out: pass out")
+    if out is None:
+        _check_no_beta(beta)
     of_product = written(product.layout)
     values = product.buffer[of_product.beside(product)]
     by, of_place = (factor[of_product.matrices_beside(product)] for factor in factors)
@@ -118,14 +122,37 @@ def _factor(kind: Kind, factor: Array, batch: tuple[int, ...], like: Array, name
     found = stacks.kind_of(factor, name)
     if found is not kind:
         raise TypeError(f"{name} is a {found.name} array and a a {kind.name} array: convert one of them")
+    _check_broadcasts(factor, batch, name)
+    kind.view(factor, name)
+    return kind.module.broadcast_to(kind.astype(factor, like.dtype), batch)
+
+
+def _immutable_factor(
+    kind: Kind, alpha: Array, beta: Array, out: Matrices, batch: tuple[int, ...], like: Array
+) -> Array:  # fmt: skip
+    """alpha of JAX arrays, which have no places to write to."""
+    if out is not None:
+        raise TypeError(f"out is a {kind.name} array, which cannot be written to: use the result")
+    _check_no_beta(beta)
+    factor = kind.module.asarray(alpha)
+    if "complex" in str(factor.dtype) and "complex" not in str(like.dtype):
+        raise TypeError(f"alpha must be real for {like.dtype} matrices")
+    _check_broadcasts(factor, batch, "alpha")
+    return kind.module.broadcast_to(factor.astype(like.dtype), batch)
+
+
+def _check_no_beta(beta: Array) -> None:
+    if not is_number(beta) or beta != 0:
+        raise ValueError("beta scales the content of out: pass out")
+
+
+def _check_broadcasts(factor: Array, batch: tuple[int, ...], name: str) -> None:
     try:
         fits = np.broadcast_shapes(tuple(factor.shape), batch) == batch
     except ValueError:
         fits = False
     if not fits:
         raise ValueError(f"{name} has shape {tuple(factor.shape)}, which does not broadcast with the batch {batch}")
-    kind.view(factor, name)
-    return kind.module.broadcast_to(kind.astype(factor, like.dtype), batch)
 
 
 def _check_places(kind: Kind, out: Matrices, product: Matrices, listed: bool) -> None:

@@ -21,6 +21,7 @@ from ...plan.route import OWN_ROUTINE, Choice, Library, Request
 from ...plan.tall_skinny_rules import FEWEST_ON_CPUS, family_for
 from .. import library_launch, operation, stacks
 from .. import run as call
+from ..batched.factors import are_numbers, scaled_each
 from ..batched.gemm_call import PLAIN, Form, plan_gemm
 from ..batched.gemv_call import plan_gemv
 from ..batched.library import matrix_product
@@ -36,7 +37,13 @@ Run = Callable[[Array, Array, Array, complex, complex], Array]
 
 
 def matmul(
-    A: Array, B: Array, *, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0, backend: str | None = None
+    A: Array,
+    B: Array,
+    *,
+    out: Array = None,
+    alpha: complex | Array = 1.0,
+    beta: complex | Array = 0.0,
+    backend: str | None = None,
 ) -> Array:
     """Multiply matrices of any shape: alpha A B + beta out.
 
@@ -52,6 +59,8 @@ def matmul(
         a Ragged with a Ragged of the same length or one matrix, and so does an Interleaved
     out : (..., K, N) array (or list of arrays) that receives the result; it may be A if A is a tall matrix and B
         square: the product is formed in place
+    alpha, beta : factors, one number each or one per matrix: an array that broadcasts with the leading dimensions of
+        the result, which costs another pass over it. With beta = 0 the content of `out` is not read
     backend : None chooses by where the arrays live; "emulated" runs the GPU kernel on the CPU
 
     Returns
@@ -83,6 +92,10 @@ def matmul(
     >>> ms.matmul(V.reshape(3, 1, 2), np.ones((3, 2, 1))).ravel()
     array([1., 5., 9.])
     """
+    if not (type(alpha) is float and type(beta) is float) and not are_numbers(alpha, beta):
+        product = operation.call(MATMUL, A, B, None, 1.0, 0.0, backend, PLAIN)
+        vectors = sum(not stacks.is_list(one) and getattr(one, "ndim", 2) == 1 for one in (A, B))
+        return scaled_each(product, alpha, beta, out, 2 - vectors)
     return operation.call(MATMUL, A, B, out, alpha, beta, backend, PLAIN)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -81,12 +82,15 @@ def test_factors_of_differentiated_and_traced_products() -> None:
     """With as many products as columns a factor too few dimensions wide would scale columns."""
     a, x, alpha = A[:2], B[:2, 0], np.array([2.0, -1.0])
     wanted = [column(alpha) * (a @ B[:2]), alpha[:, None] * (a @ x[..., None])[..., 0],
-              column(alpha) * (a @ a.swapaxes(-1, -2))]  # fmt: skip
+              column(alpha) * (a @ a.swapaxes(-1, -2)), column(alpha) * (a @ B[:2]),
+              column(alpha) * np.stack([alone("trsm", *them) for them in zip(a, B, strict=False)]),
+              column(alpha) * (np.triu(a) @ B[:2])]  # fmt: skip
 
     def calls(convert: Any, a: Any) -> list[Any]:
         alphas = convert(alpha)
         return [ms.blas.gemm(a, convert(B[:2]), alpha=alphas), ms.blas.gemv(a, convert(x), alpha=alphas),
-                ms.blas.syrk(a, alpha=alphas)]  # fmt: skip
+                ms.blas.syrk(a, alpha=alphas),
+                *(CALLS[name](a, convert(B[:2]), alpha=alphas) for name in ("matmul", "trsm", "trmm"))]  # fmt: skip
 
     torch = pytest.importorskip("torch")
     tensor = torch.tensor(a, requires_grad=True)
@@ -95,7 +99,7 @@ def test_factors_of_differentiated_and_traced_products() -> None:
     with pytest.raises(ValueError, match=r"alpha has shape \(3,\), which does not broadcast with the batch \(2,\)"):
         ms.blas.gemm(tensor, tensor, alpha=torch.ones(3))
     with pytest.raises(ValueError, match="alpha has shape"):
-        ms.matmul(tensor, tensor, alpha=torch.ones(2))
+        ms.gram(tensor[0], tensor[0], alpha=torch.ones(2))
     jax = pytest.importorskip("jax")
     for found, expected in zip(jax.jit(lambda a: calls(jax.numpy.asarray, a))(a.astype("f4")), wanted, strict=True):
         assert np.array_equal(np.asarray(found), expected)
@@ -202,6 +206,84 @@ def test_updates_of_one_triangle_have_their_factors(form: str, uplo: str) -> Non
         for one, expected, kept, place in zip(out, products, KEPT, places, strict=True):
             inside = triangle(np.ones_like(place)).astype(bool)
             assert np.array_equal(one, np.where(inside, expected + kept * place, place))
+
+
+CALLS: dict[str, Callable[..., Any]] = {
+    "trsm": lambda a, b, **options: ms.blas.trsm(a, b, diag="U", **options),
+    "trmm": lambda a, b, **options: ms.blas.trmm(a, b, uplo="U", **options),
+    "matmul": ms.matmul,
+}
+
+
+def alone(name: str, a: Any, b: Any) -> Any:
+    if name == "trsm":
+        return np.rint(np.linalg.solve(np.tril(a, -1) + np.eye(len(a)), b)) + 0  # whole numbers: the diagonal is ones
+    return (np.triu(a) if name == "trmm" else a) @ b
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("name", CALLS)
+def test_triangles_and_products_of_any_shape_have_their_factors(name: str, form: str) -> None:
+    sizes = (2, 1, 3) if form in ("unlike", "ragged") else (2, 2, 2)
+    a = [RNG.integers(-3, 4, (n, n)).astype(float) for n in sizes]
+    b = [RNG.integers(-3, 4, (n, 2)).astype(float) for n in sizes]
+    call, make = CALLS[name], FORMS[form]
+    expected = [by * alone(name, *them) for by, *them in zip(BY, a, b, strict=True)]
+    for factor in (BY, BY.tolist()):
+        for one, other in zip(call(make(a), make(b), alpha=factor), expected, strict=True):
+            assert np.array_equal(one, other)
+    out = make([one.copy() for one in b])
+    assert call(make(a), out if name != "matmul" else make(b), alpha=BY, out=out) is out
+    for one, other in zip(out, expected, strict=True):
+        assert np.array_equal(one, other)
+    with pytest.raises(ValueError, match=r"alpha has shape \(2,\).*batch \(3,\)"):
+        call(make(a), make(b), alpha=BY[:2])
+    if name == "matmul":
+        out = make([one.copy() for one in b])
+        for one, other, kept, place in zip(ms.matmul(make(a), make(b), alpha=BY, beta=KEPT, out=out), expected, KEPT, b,
+                                           strict=True):  # fmt: skip
+            assert np.array_equal(one, other + kept * place)
+
+
+def test_products_with_vectors_have_their_factors() -> None:
+    a, x = A[:3], B[0, 0]
+    assert np.array_equal(ms.matmul(a, x, alpha=BY), BY[:, None] * (a @ x))
+    assert np.array_equal(ms.matmul(x, a, alpha=BY), BY[:, None] * (x @ a))
+    assert ms.matmul(x, x, alpha=np.array(2.0)) == 2 * (x @ x)
+    with pytest.raises(TypeError, match="one number each for an Interleaved"):
+        ms.blas.trsm(ms.interleave(a + 9), ms.interleave(a), alpha=BY)
+
+
+@pytest.mark.parametrize("name", ["syr2k", "her2k"])
+@pytest.mark.parametrize("form", ["stack", "list"])
+def test_rank_2k_updates_have_their_factors(name: str, form: str) -> None:
+    update, make = getattr(ms.blas, name), FORMS[form]
+    a, b, place = A[:3], B[:3] * 2, np.full((3, 2, 2), 5.0)
+    whole = column(BY) * (a @ b.swapaxes(-1, -2) + b @ a.swapaxes(-1, -2))
+    assert np.array_equal(np.stack(update(make(a), make(b), alpha=BY)), whole)
+    out = make([one.copy() for one in place])
+    assert update(make(a), make(b), alpha=BY, beta=KEPT, out=out) is out
+    expected = np.where(np.tri(2) > 0, whole + column(KEPT) * place, place)
+    assert np.array_equal(np.stack(list(out)), expected)
+    with pytest.raises(TypeError, match="one number each for the rank-2k update of a Ragged"):
+        update(FORMS["ragged"](list(a)), FORMS["ragged"](list(b)), alpha=BY)
+    with pytest.raises(TypeError, match="must be real"):
+        update(make(a), make(b), beta=1j * KEPT, out=out)
+
+
+def test_factors_of_jax_arrays() -> None:
+    jnp = pytest.importorskip("jax").numpy
+    a, b = (jnp.asarray(one[:3], "float32") for one in (A, B))
+    for name, call in CALLS.items():
+        expected = np.stack([by * alone(name, *map(np.asarray, them)) for by, *them in zip(BY, a, b, strict=True)])
+        assert np.array_equal(call(a, b, alpha=BY), expected)
+        assert np.array_equal(np.stack(call(list(a), list(b), alpha=jnp.asarray(BY))), expected)
+    with pytest.raises(ValueError, match=r"alpha has shape \(2,\)"):
+        ms.matmul(a, b, alpha=BY[:2])
+    with pytest.raises(TypeError, match="alpha must be real"):
+        ms.blas.gemm(a, b, alpha=1j * BY)
+    with pytest.raises(TypeError, match="one number each for the rank-2k update of JAX arrays"):
+        ms.blas.syr2k(a, b, alpha=BY)
 
 
 def test_factors_of_hermitian_updates_are_real() -> None:
