@@ -51,7 +51,9 @@ def eigsh(
     A : square matrix with `@`: `ms.sparse.matrix`, of scipy.sparse, cupyx.scipy.sparse, or a LinearOperator; a large
         sparse matrix of SciPy's or CuPy's is copied once, for products by our kernels
     k : eigenvalues wanted, fewer than A has rows
-    M, sigma : must be None: generalised problems are `lobpcg`'s, inner eigenvalues take a factorization of A - sigma I
+    M, sigma : must be None: generalised problems are `lobpcg`'s, inner eigenvalues take a factorization of A - sigma I.
+        There is no preconditioner: Lanczos' method takes its vectors from powers of A, in which none has a place;
+        `lobpcg` takes one
     which : "LM" largest in modulus, "LA" largest, "SA" smallest, "BE" k/2 from each end. "SM" is refused: without
         a factorization it does not converge in reasonable time; of a positive definite A it is "SA"
     v0 : (n,) or (n, block): where to start; vectors without structure unless given
@@ -102,7 +104,10 @@ def _checked(
 ) -> _Wish:  # fmt: skip
     check_whole(A, "eigsh")
     if M is not None:
-        raise ValueError("M is given: eigsh solves A x = w x; use lobpcg(A, X, B=M) for A x = w M x")
+        raise ValueError(
+            "M is given: eigsh solves A x = w x by powers of A, where neither another matrix nor a preconditioner has a"
+            " place; use lobpcg(A, X, B=M) for A x = w M x, and lobpcg(A, X, M=M) for a preconditioner M"
+        )
     if sigma is not None or which == "SM":
         given = "which='SM'" if sigma is None else f"sigma={sigma}"
         raise ValueError(

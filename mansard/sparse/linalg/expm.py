@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...arrays.types import Array, SparseMatrix
 from .callers import for_callers
 from .powers import Plan
@@ -20,6 +22,7 @@ def expm_multiply(
     hermitian: bool | None = None,
     s: int = TERMS,
     powers: Plan | None = None,
+    callback: Callable[[int, float], object] | None = None,
     report: bool = False,
 ) -> Array:
     """exp(t A) b for a sparse A, by products with A alone.
@@ -41,7 +44,11 @@ def expm_multiply(
     hermitian : whether A is; tested by products unless given
     s : products with A that are computed together
     powers : a function powers(A, p, alphas, betas, gammas) that plans p products; None: `ms.matrix_powers`
+    callback : callback(products, size) after every few terms: products of this application so far, and the norm of the
+        last term
     report : return (result, Report)
+
+    A series takes no preconditioner: it solves no system.
 
     `Propagator` makes the interval, the series and the plans once for many b.
 
@@ -60,6 +67,6 @@ def expm_multiply(
         check_square(A, s)
         checked_dtype(A, b, t)
     space.agree("t and tol", (complex(t), tol))
-    made = Propagator(A, t, tol=tol, bounds=bounds, hermitian=hermitian, s=s, powers=powers)
+    made = Propagator(A, t, tol=tol, bounds=bounds, hermitian=hermitian, s=s, powers=powers, callback=callback)
     x = made(b)
     return (x, made.report) if report else x

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,7 @@ class Propagator:
 
     Parameters
     ----------
-    A, t, tol, bounds, hermitian, s, powers : as for `expm_multiply`
+    A, t, tol, bounds, hermitian, s, powers, callback : as for `expm_multiply`
 
     Attributes
     ----------
@@ -56,9 +57,11 @@ class Propagator:
         hermitian: bool | None = None,
         s: int = TERMS,
         powers: Plan | None = None,
+        callback: Callable[[int, float], object] | None = None,
     ) -> None:
         check_square(A, s)
         self.report, self.A, self.tol, self._s, self._powers = Report("expm_multiply"), A, tol, s, powers
+        self._callback = callback
         self.t: Any = complex(t) if complex(t).imag else complex(t).real
         self.interval: tuple[float, float] | None = None
         self._norm: tuple[complex, float] | None = None  # of A less the mean of its diagonal, for Taylor's series
@@ -121,8 +124,9 @@ class Propagator:
             z, x = x, A.recurrence(x, z, out, alpha=2 / half, beta=-2 * middle / half, gamma=-1.0)
             add_scaled(total, terms[k], x)
             if k % _LOOK == 0:
-                self._check_size(x, terms[k], limit)
-        self._check_size(x, terms[-1], limit)
+                self._check_size(x, terms[k], limit, k)
+        if (len(terms) - 1) % _LOOK:
+            self._check_size(x, terms[-1], limit, len(terms) - 1)
         self._count(len(terms) - 1, len(terms) - 1)
         return total
 
@@ -142,18 +146,24 @@ class Propagator:
                     W[j] -= V[-1 - j]
             self._count(count, getattr(plan, "passes", count))
             total += xp.tensordot(xp.asarray(terms[at + 1 : at + count + 1], W.dtype), W[1:], axes=1)
-            self._check_size(W[count], terms[at + count], limit)
+            self._check_size(W[count], terms[at + count], limit, at + count)
             at, V = at + count, W
         return total
 
-    def _check_size(self, x: Any, term: Any, limit: float) -> None:
+    def _check_size(self, x: Any, term: Any, limit: float, products: int) -> None:
         """Polynomials that are at most 1 on the interval do not make vectors longer."""
         largest = space_of(self.A).size(x)
-        self.report.residuals.append(largest * abs(term))
+        self._tell(products, largest * abs(term))
         if not largest <= limit:
             assert self.interval is not None
             low, high = self.interval
             raise _Outside(f"terms grow: eigenvalues lie outside [{low:.6g}, {high:.6g}], or b is not finite")
+
+    def _tell(self, products: int, size: float) -> None:
+        """Report the size of the last term after so many products of an application."""
+        self.report.residuals.append(size)
+        if self._callback is not None:
+            self._callback(products, size)
 
     def _planned(self, count: int, dtype: str, recurrence: Recurrence) -> Any:
         if (dtype, count) not in self._plans:
@@ -169,10 +179,10 @@ class Propagator:
         alphas = [t / steps / (k + 1) for k in range(degree)]
         recurrence = Recurrence(alphas, [-alpha * shift for alpha in alphas], [0.0] * degree)
         plan = self._planned(degree, b.dtype.name, recurrence)
-        for _ in range(steps):
+        for step in range(steps):
             V = plan(b)
             b = V.sum(axis=0) * b.dtype.type(np.exp(t * shift / steps))
-            self.report.residuals.append(space.size(V[-1]))
+            self._tell((step + 1) * degree, space.size(V[-1]))
             self._count(degree, getattr(plan, "passes", degree))
         return b
 

@@ -415,6 +415,28 @@ def test_propagators_serve_many_vectors() -> None:
         step(np.ones(7))
 
 
+@pytest.mark.parametrize("kind", ["stored", "library", "unsymmetric"])
+def test_propagators_call_back_with_products_and_sizes(kind: str) -> None:
+    """The same sizes as in the report; the count of products begins anew with every application."""
+    A = matrices.graphene(12, 12) if kind != "unsymmetric" else -matrices.convection_diffusion((6, 6), 0.7)
+    seen: list[tuple[int, float]] = []
+    step = Propagator(
+        ms.sparse.matrix(A) if kind == "stored" else A, 4.0, callback=lambda count, size: seen.append((count, size))
+    )
+    before, sizes = step.report.products, len(step.report.residuals)
+    b = random(A.shape[0])
+    step(b)
+    once = list(seen)
+    assert len(once) > 1 and [size for _, size in once] == step.report.residuals[sizes:]
+    counts = [count for count, _ in once]
+    assert counts == sorted(set(counts)) and counts[-1] == step.report.products - before
+    step(b)
+    assert seen == once * 2
+    seen.clear()
+    expm_multiply(A, b, 4.0, callback=lambda count, size: seen.append((count, size)))
+    assert seen and [count for count, _ in seen] == sorted({count for count, _ in seen})
+
+
 @pytest.mark.parametrize("t", [-4j, -0.7])
 def test_our_matrices_take_hardly_more_products_than_scipys(t: complex) -> None:
     A, b = matrices.graphene(12, 12, disorder=0.2), random(144, dtype=complex)
