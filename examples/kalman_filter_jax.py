@@ -54,10 +54,41 @@ def simulated(tracks: int, steps: int, seed: int = 0) -> Any:
     return positions, jnp.asarray(positions + random.normal(0, 0.3, positions.shape).astype("float32"))
 
 
+def filtered(noise: Any, observations: Any) -> Any:
+    """What `run` computes, by NumPy in float64: one inverse per track and step, and no factorization."""
+    steps, tracks, _ = observations.shape
+    motion, H = np.eye(4) + DT * np.eye(4, k=2), np.eye(2, 4)
+    x, P = np.zeros((tracks, 4)), np.broadcast_to(10 * np.eye(4), (tracks, 4, 4))
+    likelihood, states = np.zeros(tracks), np.empty((steps, tracks, 4))
+    for i, z in enumerate(np.asarray(observations, float)):
+        x, P = x @ motion.T, motion @ P @ motion.T + np.exp(noise[0]) * DT * np.eye(4)
+        S = H @ P @ H.T + np.exp(noise[1]) * np.eye(2)
+        gain = P @ H.T @ np.linalg.inv(S)
+        error = (z - x @ H.T)[..., None]
+        likelihood -= 0.5 * (error * np.linalg.solve(S, error)).sum((-2, -1))
+        likelihood -= 0.5 * np.log(np.linalg.det(S)) + np.log(2 * np.pi)
+        states[i] = x = x + (gain @ error)[..., 0]
+        P = P - gain @ H @ P
+    return likelihood, states
+
+
+def check(noise: Any, observations: Any, slope: Any) -> None:
+    """Compare states, likelihoods and the gradient of their mean with those of NumPy's filter, to float32's digits."""
+    noise, step = np.asarray(noise, float), 1e-4
+    for found, expected in zip(run(jnp.asarray(noise), observations), filtered(noise, observations), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3 * np.abs(expected).max())
+    ahead, behind = (
+        [-filtered(noise + sign * step * unit, observations)[0].mean() for unit in np.eye(2)] for sign in (1, -1)
+    )
+    expected = np.subtract(ahead, behind) / (2 * step)
+    np.testing.assert_allclose(slope, expected, rtol=1e-2, atol=1e-2 * np.abs(expected).max())
+
+
 def main(tracks: int = 20, steps: int = 20) -> None:
     positions, observations = simulated(tracks, steps)
     noise = jnp.asarray([-3.0, 0.0])  # logarithms of the variances of motion and observation
     gradient = jax.jit(jax.value_and_grad(lambda noise: -run(noise, observations)[0].mean()))
+    check(noise, observations, gradient(noise)[1])
     for _ in range(20):
         value, slope = gradient(noise)
         noise = noise - 0.2 * slope / jnp.maximum(1.0, jnp.abs(slope).max())

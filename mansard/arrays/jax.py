@@ -10,6 +10,9 @@ import numpy as np
 from ..errors import Transformed
 from .view import View
 
+_DOUBLE = ("float64", "complex128")
+_NUMBERS = ("float32", "float64", "complex64", "complex128")
+
 
 class JaxKind:
     """jax.Array. JAX arrays cannot change."""
@@ -43,6 +46,15 @@ class JaxKind:
             raise TypeError(
                 f"{argument} has dtype {array.dtype}, which does not leave JAX ({error}): convert it first"
             ) from error
+
+    def promoted(self, array: Any, dtype: str) -> Any:
+        """The array in the dtype that jax.numpy gives its product with entries of `dtype`; as it is where that is one
+        that JAX does not promote here, or no number that kernels know."""
+        own = np.dtype(array.dtype)
+        is_known = own.kind in "iub" or own.name in _NUMBERS
+        if not is_known or (dtype in _DOUBLE and self.module.result_type(float) != np.float64):
+            return array
+        return array.astype(self.module.result_type(array, np.dtype(dtype)))
 
     def wrap(self, array: Any) -> Any:
         """A NumPy or CuPy array as a JAX array."""

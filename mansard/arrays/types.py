@@ -83,7 +83,7 @@ class Linalg(Protocol):
 
 class Kind(Protocol):
     """An array library, as operations see it. If its arrays are `immutable`, it only has `name`, `view`, which refuses,
-    `answer`, `unwrap` and `wrap`."""
+    `answer`, `unwrap`, `wrap` and `promoted`."""
 
     # ---- facts --------------------------------------------------------------------------------------------
 
@@ -180,6 +180,9 @@ class Kind(Protocol):
 
     def download(self, array: Array, /) -> Array:
         """An array as a NumPy array, after waiting for the device; on CPUs it shares memory where it can."""
+
+    def promoted(self, array: Array, dtype: str, /) -> Array:
+        """The array in the dtype of its product with entries of `dtype`, by the library's rules; JAX's alone."""
 
     def unwrap(self, array: Array, argument: str, /) -> Array:
         """A NumPy or CuPy view of an array."""

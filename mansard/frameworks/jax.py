@@ -11,15 +11,19 @@ from inspect import Signature, signature
 from typing import Any
 
 from ..errors import Transformed
-from .tangents import derived, factors, orthogonal, products, sparse, spectral, systems, triangular, updates, vectors
+from .numpy import common_dtype
+from .tangents import derived, factors, orthogonal, powers, products, sparse, spectral, systems, triangular, updates
+from .tangents import vectors as of_vectors
 from .tangents.checks import operand
 
+_MODULES: tuple[Any, ...] = (
+    products, of_vectors, updates, triangular, systems, factors, spectral, orthogonal, derived, sparse, powers,
+)  # fmt: skip
 TWINS: dict[str, Callable[..., Any]] = {
-    name: function
-    for module in (products, updates, triangular, systems, factors, spectral, orthogonal, derived, sparse, vectors)
-    for name, function in module.PUBLIC.items()
+    name: function for module in _MODULES for name, function in module.PUBLIC.items()
 }
-_OPERANDS = ("A", "B", "V", "S", "W", "a", "b", "x", "y", "lu", "piv", "c")
+_OPERANDS = ("A", "B", "V", "S", "W", "a", "b", "x", "y", "z", "lu", "piv", "c", "data")
+_PROMOTED = tuple(name for name in _OPERANDS if name not in ("piv", "lu", "c", "data"))
 _PAIRS = {"lu_and_piv": ("lu", "piv"), "c_and_lower": ("c", "")}  # arguments that are tuples of operands
 REMEDIES = {
     "cholesky_qr": "looks at values to decide what comes next: use ms.linalg.qr",
@@ -42,19 +46,29 @@ def answer(
             raise TypeError(f"{refusal} (ms.{name} {REMEDIES[name]})") from None
         raise refusal
     given = _signature(function).bind(*args, **kwargs).arguments
-    if "self" in given:
-        given = {"A": given.pop("self")} | given
+    held = {"A": given.pop("self")} if "self" in given else {}  # a sparse matrix, or a plan of its powers
     if given.pop("out", None) is not None:
         raise TypeError("out is given and operands are traced by JAX, where nothing is written to: use the result")
     for argument, value in given.items():
         if argument in _PAIRS:
             parts = zip(value, _PAIRS[argument], strict=True)
             given[argument] = tuple(operand(one, part) if part else one for one, part in parts)
-        elif argument in _OPERANDS and value is not None and not hasattr(value, "storage"):
+        elif argument in _OPERANDS and value is not None:
             given[argument] = operand(value, argument)
+    _promote(given)
+    given = held | given
     first = [one for one, value in _signature(twin).parameters.items() if value.kind is value.POSITIONAL_ONLY]
     positional = [given.pop(one) for one in first]
     return twin(*positional, **given)
+
+
+def _promote(given: dict[str, Any]) -> None:
+    """Bring operands to the dtype that jax.numpy promotes them to."""
+    names = [one for one in given if given[one] is not None and (one in _PAIRS or one in _PROMOTED)]
+    common = common_dtype([given[one][0] if one in _PAIRS else given[one] for one in names])
+    for one in () if common is None else names:
+        value = given[one]
+        given[one] = (value[0].astype(common), *value[1:]) if one in _PAIRS else value.astype(common)
 
 
 @lru_cache(maxsize=128)

@@ -1,25 +1,29 @@
 """Operands that NumPy's functions take beyond arrays of one dtype: nested lists of numbers, subclasses of ndarray,
 foreign byte orders, and operands of different dtypes.
 
-A public function refuses such operands before anything is written. Here they become arrays of one dtype, by NumPy's
-rules of promotion, and the function is called again. Operands that nothing can be done about are refused as before.
+A public function refuses such operands before anything is written. Here they become arrays of one dtype, by the rules
+of promotion of their library (NumPy's, which are CuPy's, or JAX's), and the function is called again. Operands that
+nothing can be done about are refused as before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from inspect import signature
 from numbers import Number
 from typing import Any
 
 import numpy as np
 
+from ..arrays.kinds import library_of
 from ..operations.ragged import Ragged
 from ..plan.problem import DTYPES
 
 # parameters that are operands; of tuples only the first entry is a matrix (beside pivots, or a flag)
-_OPERANDS = ("a", "b", "A", "B", "x", "V", "W", "S", "against")
+_OPERANDS = ("a", "b", "A", "B", "x", "y", "V", "W", "S", "against")
 _TUPLES = ("lu_and_piv", "c_and_lower")
+_IN_PLACE = "blas.swap"  # changes its operands: copies in another dtype would be changed instead
 _TOLERANCES = ("tol", "rtol", "rcond")
 
 # functions of numpy.linalg -> the operand whose class results take, and which of several results do (None: the one)
@@ -42,6 +46,8 @@ def answer(
         raise refusal from None
     of_numpy = name.removeprefix("linalg.") if name.startswith("linalg.") else ""
     wrapped = _CLASS_OF.get(of_numpy)
+    if name == _IN_PLACE:
+        raise refusal
     given = bound.arguments
     before = dict(given)
     for key in _TOLERANCES:
@@ -128,12 +134,9 @@ def _is_plain(kind: type) -> bool:
 
 
 def _promote(given: dict[str, Any]) -> None:
-    """Bring NumPy arrays to their common dtype, unless one has a dtype that no kernel and no rule knows."""
-    found = {array.dtype for key in given for array in _arrays_of(key, given[key])}
-    if len(found) < 2 or not all(one.isnative and (one.name in DTYPES or one.kind in "iub") for one in found):
-        return
-    common = np.result_type(*found)
-    if common.name not in DTYPES:
+    """Bring arrays of NumPy, CuPy or JAX to their common dtype."""
+    common = common_dtype([array for key in given for array in _arrays_of(key, given[key])])
+    if common is None:
         return
     for key in _OPERANDS:
         if key in given:
@@ -143,14 +146,33 @@ def _promote(given: dict[str, Any]) -> None:
             given[key] = (_cast(given[key][0], common), *given[key][1:])
 
 
-def _arrays_of(key: str, operand: Any) -> Iterator[np.ndarray[Any, Any]]:
-    """The NumPy arrays of an operand."""
+def common_dtype(found: Sequence[Any]) -> np.dtype[Any] | None:
+    """The dtype that arrays of one library are promoted to; None if they have one, or if one of theirs is a dtype that
+    no kernel and no rule knows. Of JAX arrays it is what jax.numpy makes of them: without x64, no double precision."""
+    dtypes = {array.dtype for array in found}
+    libraries = {library_of(type(array)) for array in found}
+    if len(dtypes) < 2 or len(libraries) > 1:
+        return None
+    if not all(one.isnative and (one.name in DTYPES or one.kind in "iub") for one in dtypes):
+        return None
+    rules: Any = sys.modules["jax.numpy"].result_type(*found) if libraries == {"jax"} else np.result_type(*dtypes)
+    common = np.dtype(rules)
+    return common if common.name in DTYPES else None
+
+
+def _is_promoted(held: Any) -> bool:
+    """Whether an array's dtype may change: not one of PyTorch, which refuses other dtypes itself, nor a subclass."""
+    return type(held) is np.ndarray or (held is not None and library_of(type(held)) in ("cupy", "jax"))
+
+
+def _arrays_of(key: str, operand: Any) -> Iterator[Any]:
+    """The arrays of an operand that may be promoted."""
     if key in _TUPLES:
         key, operand = "a", operand[0]
     if key in _OPERANDS:
         for one in operand if isinstance(operand, list | tuple) else (operand,):
             held = one.buffer if isinstance(one, Ragged) else one
-            if type(held) is np.ndarray:
+            if _is_promoted(held):
                 yield held
 
 
@@ -161,4 +183,4 @@ def _cast(operand: Any, dtype: np.dtype[Any]) -> Any:
     if isinstance(operand, Ragged):
         buffer = _cast(operand.buffer, dtype)
         return operand if buffer is operand.buffer else Ragged._of(operand._kind, buffer, operand.layout)
-    return operand.astype(dtype) if type(operand) is np.ndarray and operand.dtype != dtype else operand
+    return operand.astype(dtype) if _is_promoted(operand) and operand.dtype != dtype else operand

@@ -62,6 +62,9 @@ def through_jax(
     """Run on the buffers of JAX arrays and return a JAX array; `names` are those of the arguments A and B."""
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
+    if B is not None and not stacks.is_list(A) and not stacks.is_list(B) and A.dtype != B.dtype:
+        # NumPy's rules, by which the product would be formed, are not JAX's
+        raise TypeError(f"{names[0]} has dtype {A.dtype} and {names[1]} {B.dtype}: convert one of them")
     given = zip((A, B), names, strict=True)
     result = run(*(None if one is None else stacks.unwrapped(kind, one, name) for one, name in given))
     return [kind.wrap(one) for one in result] if stacks.is_list(result) else kind.wrap(result)

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 from boundary_cases import COUNT
 from conftest import needs_cpu
+from sparing import sliced
 
 import mansard as ms
 
@@ -76,6 +77,41 @@ def test_dtypes_are_promoted(name: str, first: str, second: str) -> None:
         found = parts(call(**dict(zip(operands, mixed, strict=True))))
         for one, other in zip(found, expected, strict=True):
             assert one.dtype == other.dtype and np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("traced", [False, True], ids=["eager", "jit"])
+@pytest.mark.parametrize("name", sliced([*PRODUCTS, *SYSTEMS], 3))
+def test_jax_arrays_are_promoted_by_the_rules_of_jax(name: str, traced: bool) -> None:
+    """Without x64 there is no double precision: integers beside float32 become float32."""
+    jax = pytest.importorskip("jax")
+    operands, call = (PRODUCTS | SYSTEMS)[name]
+    if traced and name in ("gemm of lists", "orthogonalize"):
+        pytest.skip("lists, and what decides by values, are not traced")
+    for dtypes in (("float32", "complex64"), ("int32", "float32")):
+        given = [jax.numpy.asarray(one, dtype) for one, dtype in zip(operands.values(), dtypes, strict=True)]
+        common = jax.numpy.result_type(*given)
+        assert common == dtypes[1]
+        same = dict(zip(operands, (one.astype(common) for one in given), strict=True))
+        mixed = dict(zip(operands, given, strict=True))
+        expected, found = ((jax.jit(call) if traced else call)(**them) for them in (same, mixed))
+        for one, other in zip(parts(found), parts(expected), strict=True):
+            assert one.dtype == other.dtype == common
+            if name in PRODUCTS:
+                assert np.array_equal(one, other)
+            else:  # integers beside float32 may be solved in double precision, and rounded
+                np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-5)
+
+
+def test_vectors_are_promoted_and_places_are_not() -> None:
+    x, y = VECTORS, VECTORS[::-1].astype("f4")
+    assert np.array_equal(ms.blas.axpy(y, x, alpha=2.0), 2 * y + x)
+    assert np.array_equal(ms.blas.dot(y, 1j * x), (y * 1j * x).sum(-1))
+    before = y.copy()
+    with pytest.raises(ValueError, match="x is float64 .* and y float32"):
+        ms.blas.swap(x.copy(), y)
+    with pytest.raises(TypeError, match=r"x\[0\] is a"):
+        ms.blas.swap([1.0, 2.0], y[0])
+    assert np.array_equal(y, before)
 
 
 def test_ragged_batches_are_promoted() -> None:

@@ -107,9 +107,11 @@ def _through_jax(
     """The product of JAX arrays, on views of their buffers."""
     if out is not None:
         raise TypeError("out is a JAX array, which cannot be written to: leave it out and use the result")
-    x, z = kind.unwrap(x, "x"), None if z is None else kind.unwrap(z, "z")
+    values = held.storage.values_dtype  # JAX's rules are not NumPy's: without x64, there is no double precision
+    given = [None if one is None else kind.promoted(one, values) for one in (x, z)]
+    x, z = (None if one is None else kind.unwrap(one, name) for one, name in zip(given, ("x", "z"), strict=True))
     inner = arrays.kind_of(x, "x")
-    _check_dtypes(held, inner.view(x, "x"))  # JAX's rules of promotion are not NumPy's
+    _check_dtypes(held, inner.view(x, "x"))
     return kind.wrap(apply(inner, held, x, None, *factors, z, gamma, backend, form))
 
 

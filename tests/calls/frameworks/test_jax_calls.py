@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import boundary_cases as cases
@@ -19,6 +20,7 @@ from conftest import needs_cpu
 from sparing import crossed
 
 import mansard as ms
+from mansard.operations.sparse.powers.run import Powers
 
 jax = pytest.importorskip("jax", reason="jax is not installed")
 pytestmark = needs_cpu
@@ -37,13 +39,12 @@ def double_precision() -> Iterator[None]:
 # Functions without a twin under tracing, and why
 NOT_TRACED = {
     "cholesky_qr": "decides by values", "orthogonalize": "decides by values", "linalg.tridiagonalize": "no derivative",
-    "linalg.bidiagonalize": "no derivative", "sparse.Matrix.recurrence": "not traced", "matrix_powers": "not traced",
+    "linalg.bidiagonalize": "no derivative",
     **dict.fromkeys(("linalg.ormqr", "linalg.larfb", "linalg.larft", "linalg.laswp"), "not known"),
-    "sparse.Matrix.with_values": "values are stored by NumPy or CuPy",
 }  # fmt: skip
 
 
-VALUES = {"trsm, checked"}  # look at values
+VALUES = {"trsm, checked", "Matrix.with_values"}  # look at values; multiplies a NumPy vector
 
 
 def _is_traced(case: Case) -> bool:
@@ -71,13 +72,15 @@ def test_jit_gives_what_numpy_arrays_give(case: Case, double_precision: None) ->
 def test_twins_have_the_parameters_of_the_functions() -> None:
     from mansard.frameworks.jax import TWINS
 
+    methods = ("sparse.Matrix", "Powers")
     for name, twin in TWINS.items():
         if name != "sparse.Matrix.__matmul__":  # which shares the twin of `product`
-            home: Any = ms
+            home: Any = SimpleNamespace(Powers=Powers) if name.startswith("Powers") else ms
             for part in name.split("."):
                 home = getattr(home, part)
             known = [one for one in inspect.signature(home).parameters if one not in ("out", "self")]
-            assert [one for one in inspect.signature(twin).parameters if name[:6] != "sparse" or one != "A"] == known
+            own = list(inspect.signature(twin).parameters)
+            assert own[name.startswith(methods) :] == known, name
 
 
 def test_integers_are_exact() -> None:
@@ -150,8 +153,59 @@ def test_sparse_products_are_traced_mapped_and_transposed(double_precision: None
     value, slope = jax.jit(jax.vmap(jax.value_and_grad(lambda x: ((A.H @ x) ** 2).sum())))(x)
     np.testing.assert_allclose(value, ((x @ D) ** 2).sum(1), rtol=1e-12)
     np.testing.assert_allclose(slope, 2 * x @ D @ D.T, rtol=1e-12)
-    with pytest.raises(TypeError, match="A holds float64 and x float32: convert x"):
-        jax.eval_shape(lambda x: A @ x, jnp.ones(30, "float32"))
+    half = jnp.ones(30, "float32")  # promoted as by jax.numpy, where there is double precision
+    for found in (A @ half, jax.jit(lambda x: A @ x)(half)):
+        assert found.dtype == "float64"
+        np.testing.assert_allclose(found, D.sum(1), rtol=1e-12)
+
+
+def test_sparse_matrices_of_double_precision_are_not_multiplied_without_it() -> None:
+    for call in (lambda x: cases._MATRIX @ x, jax.jit(lambda x: cases._MATRIX @ x)):
+        with pytest.raises(TypeError, match="convert x, or store A with values='float32'"):
+            call(jnp.ones(30, "float32"))
+
+
+SPARSE_REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "count": (lambda v: cases._MATRIX.with_values(v[1:]), "data has shape .*the pattern"),
+    "dtype": (lambda v: cases._MATRIX.with_values(v.astype("complex64")), "data has dtype complex64 and A float64"),
+    "NumPy": (lambda v: cases._MATRIX.with_values(v) @ np.ones(30), r"x is a ndarray.*jax\.numpy\.asarray\(x\)"),
+    "vectors": (lambda v: cases._MATRIX.with_values(v) @ jnp.ones(7), r"x has shape \(7,\)"),
+    "out": (lambda v: cases._MATRIX.with_values(v).product(jnp.ones(30), np.ones(30)), "out is given"),
+    "turned": (lambda v: cases._MATRIX.with_values(v).T.with_values(v), "not of its transposed"),
+    "powers of another shape": (lambda v: cases.powers().with_values(v)(v[:7]), r"x has shape \(7,\)"),
+    "powers in another precision": (lambda v: cases.powers()(v[:30].astype("complex128")), "x has dtype complex128"),
+    "transposed in values": (
+        lambda v: jax.linear_transpose(lambda v: cases.powers().with_values(v)(jnp.ones(30)), v)(jnp.ones((3, 30))),
+        "not linear in data",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SPARSE_REFUSED)
+def test_refusals_of_values_name_the_argument(name: str, double_precision: None) -> None:
+    call, text = SPARSE_REFUSED[name]
+    with pytest.raises((TypeError, ValueError, NotImplementedError), match=text):
+        jax.eval_shape(call, jnp.asarray(cases.SPARSE.data))
+
+
+def test_traced_values_of_stored_matrices_and_plans(double_precision: None) -> None:
+    """What compiled kernels give, with values that a program computes; rows in the order of storage, too."""
+    v, x = cases.SPARSE.data, cases.VECTOR
+    A, P = cases._MATRIX, cases.powers()
+    D = (2 * cases.SPARSE).toarray()
+    expected = [D @ x, D.T @ x, 0.5 * D @ x + x, np.stack([x, D @ x, D @ D @ x])]
+    order = np.asarray(P.permutation)
+
+    @jax.jit
+    def found(v: Any, x: Any) -> Any:
+        T, Q = A.with_values(v).with_values(2 * v), P.with_values(v).with_values(2 * v)
+        plain = [T @ x, T.H @ x, T.recurrence(x, alpha=0.5, beta=1.0), Q(x)]
+        return [*plain, Q.permuted(x[order])], (T.shape == A.shape, T.nnz == A.nnz, Q.shape == P.shape)
+
+    values, same = found(v, x)
+    assert all(same)
+    for one, other in zip(values, [*expected, expected[-1][:, order]], strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-11, atol=1e-11)
 
 
 def test_matrices_without_a_result_are_nan_and_their_neighbours_right() -> None:
@@ -178,7 +232,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "square": (lambda a: ms.linalg.solve(a[:1], a), r"a has shape \(1, 2\).*square"),
     "rows": (lambda a: ms.linalg.solve(a, a[:1]), "a has 2 rows and b 1"),
     "dtype": (lambda a: ms.gram(a.astype("bfloat16")), "A has dtype bfloat16.*convert it first"),
-    "dtypes": (lambda a: ms.gram(a, a.astype("complex64")), "A has dtype float32 and B complex64"),
+    "dtypes": (lambda a: ms.gram(a, a.astype("float16")), "B has dtype float16.*convert it first"),
     "option": (lambda a: ms.linalg.eigh(a, "M"), "UPLO='M' is not one of"),
     "passes": (lambda a: ms.cholesky_qr(a), r"V is traced by JAX.*ms\.linalg\.qr"),
     "plan": (lambda a: ms.plan("gram", a), "A is traced by JAX"),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 from conftest import needs_cpu
+from scipy.sparse import csr_array
 from sparing import sliced
 
 import mansard as ms
@@ -71,6 +72,16 @@ class Case(NamedTuple):
 
 STACK, PAIR, TALL, WIDE = _shifted(_complex(2, 2, 2)), _complex(2, 2, 2), _complex(3, 2), _complex(2, 3)
 RIGHT, VECTOR = _complex(2, 3), _complex(2)
+PATTERN = np.array([[1, 0, 1], [0, 1, 1]])  # of sparse matrices, and with a row of its own below a square one
+SPARSE = ms.sparse.matrix(csr_array(PATTERN * _complex(2, 3)), **BY)
+REAL = ms.sparse.matrix(csr_array(PATTERN * _real(2, 3)), **BY)
+SQUARE = csr_array(np.vstack([PATTERN, [0, 1, 0]]) * _real(3, 3))
+CUBE = ms.sparse.matrix(SQUARE, **BY)
+CHEBYSHEV = ms.matrix_powers(SQUARE, 3, ("chebyshev", -2.0, 3.0), columns=2, **BY)
+NEWTON = ms.matrix_powers(
+    SQUARE * (1 + 1j), 2, ("newton", [1j, 2.0]), output=("combination", [[1, 2j, 3], [0, 1, 1]]), **BY
+)
+LAST = ms.matrix_powers(SQUARE, 2, output="last", dtype="complex128", **BY)
 _L = ms.linalg
 
 CASES: dict[str, Case] = {
@@ -115,6 +126,17 @@ CASES: dict[str, Case] = {
     "polar left": Case(lambda a: tuple(_L.polar(a, "left", **BY)), (TALL,)),
     "procrustes": Case(lambda a, b: tuple(_L.procrustes(a, b, **BY)), (TALL, _complex(3, 2))),
     "nuclear norm": Case(lambda a: _L.norm(a, "nuc", **BY), (WIDE,)),
+    "sparse product": Case(lambda x: (SPARSE @ x, SPARSE.H @ x[:2]), (_complex(3, 2),)),
+    "sparse values": Case(lambda v, x: SPARSE.with_values(v).product(x, alpha=2j), (_complex(4), _complex(3, 2))),
+    "real values": Case(lambda v, x: REAL.with_values(v) @ x, (_real(4), _complex(3))),
+    "values of H": Case(lambda v, x: SPARSE.with_values(v).H @ x, (_complex(4), PAIR[0])),
+    "recurrence": Case(
+        lambda v, x: CUBE.with_values(v).T.recurrence(x, x[::-1], None, 2.0, 3.0, 1j), (_real(5), _complex(3))
+    ),
+    "powers": Case(lambda x: CHEBYSHEV(x), (_real(3, 2),)),
+    "powers of values": Case(lambda v, x: CHEBYSHEV.with_values(v)(x), (_real(5), _real(3, 2))),
+    "combination of powers": Case(lambda v, x: NEWTON.with_values(v)(x), (_complex(5), _complex(3))),
+    "last power": Case(lambda x: LAST(x), (_complex(3),)),
 }  # fmt: skip
 
 
@@ -147,6 +169,53 @@ def test_tangents_are_limits_of_differences_and_cotangents_their_transposes(name
     left = sum(np.sum(np.asarray(c) * np.asarray(t)).real for c, t in pairs)
     right = sum(np.sum(np.asarray(c) * t).real for c, t in zip(cotangents, tangents, strict=True))
     assert left == pytest.approx(right, rel=1e-10)
+
+
+def _scalar(call: Callable[..., Any]) -> Callable[..., Any]:
+    """A real function of all entries of all results, none of whose derivatives is constant."""
+
+    def total(*operands: Any) -> Any:
+        parts = jax.tree.leaves(call(*operands))
+        weights = (jnp.cos(jnp.arange(one.size)).reshape(one.shape) for one in parts)
+        return sum((jnp.sin(one.real) * by + one.imag**2).sum() for one, by in zip(parts, weights, strict=True))
+
+    return total
+
+
+@pytest.mark.parametrize("name", sliced(list(CASES), 6))
+def test_second_derivatives_are_limits_of_differences(name: str) -> None:
+    """The change of the gradient along a direction, forwards over reverse mode, of real and complex operands."""
+    call, operands = CASES[name]
+    directions = tuple((_complex if np.iscomplexobj(one) else _real)(*one.shape) for one in operands)
+    slope = jax.grad(_scalar(call), tuple(range(len(operands))))
+    both = jax.jit(lambda operands, directions: jax.jvp(slope, operands, directions))
+    step = 1e-5
+    _, found = both(operands, directions)
+    ahead, behind = (
+        both(tuple(one + sign * step * d for one, d in zip(operands, directions, strict=True)), directions)[0]
+        for sign in (1, -1)
+    )
+    for one, high, low in zip(found, ahead, behind, strict=True):
+        expected = (np.asarray(high) - np.asarray(low)) / (2 * step)
+        np.testing.assert_allclose(one, expected, rtol=1e-6, atol=1e-6 * max(1, np.abs(expected).max()))
+
+
+@pytest.mark.parametrize("name", sliced(list(CASES), 6))
+def test_vmap_is_a_loop_over_every_function(name: str) -> None:
+    """All operands mapped, the last one along its last dimension; then the first one alone."""
+    call, operands = CASES[name]
+    several = [np.stack([one, one + 0.1 * np.cos(np.arange(one.size)).reshape(one.shape)]) for one in operands]
+    for mapped in {len(operands), 1}:
+        axes = [0 if i < mapped else None for i in range(len(operands))]
+        given = [some if axis == 0 else one for some, one, axis in zip(several, operands, axes, strict=True)]
+        if mapped == len(operands) > 1:
+            axes[-1], given[-1] = -1, np.moveaxis(given[-1], 0, -1)
+        found = jax.tree.leaves(jax.jit(jax.vmap(call, tuple(axes)))(*given))
+        for i in range(2):
+            parts = zip(several, operands, axes, strict=True)
+            expected = jax.tree.leaves(call(*(one if axis is None else some[i] for some, one, axis in parts)))
+            for one, other in zip(found, expected, strict=True):
+                np.testing.assert_allclose(one[i], other, rtol=1e-9, atol=1e-10)
 
 
 # Functions, JAX's own, and what both are called with: first and second order must agree.

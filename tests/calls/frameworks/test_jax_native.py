@@ -62,6 +62,24 @@ def test_little_work_is_xlas_own_and_several_steps_call_back(monkeypatch: pytest
     settings.reread()
 
 
+def test_programs_for_gpus_are_made_without_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lowered for CUDA, a call of one kernel becomes a call of the handler there, and other calls call back."""
+
+    def lowered(call: Callable[..., Any]) -> str:
+        text: str = jax.jit(call).trace(X).lower(lowering_platforms=("cuda",)).as_text()
+        return text
+
+    assert "callback" in lowered(lambda x: ms.gram(x, backend="reference"))
+    planned = native.described
+    monkeypatch.setattr(native, "described", lambda describe, platform, operands, options: planned(
+        describe, "cpu", operands, options
+    ))  # fmt: skip
+    entered: list[str] = []
+    monkeypatch.setattr(native, "_entered", lambda kernel, platform: entered.append(platform) or 7)
+    text = lowered(lambda x: ms.gram(x, **OURS))
+    assert entered == ["cuda"] and "mansard_on_gpu" in text and "mansard_on_cpu" not in text
+
+
 def test_without_the_library_of_handlers_python_is_called_back(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_library", lambda: None)
     call = CALLS["gram"][0]

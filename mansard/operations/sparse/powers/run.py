@@ -18,6 +18,7 @@ from ....errors import Transformed
 from ....kernels.sparse.powers import emit, spec
 from ...transformable import through_framework
 from ..convert import Source, library, new_values
+from ..matrix import Matrix, of_source
 from ..operand import Held, Storage, described
 from .execution.groups import CpuGroups, GpuGroups
 from .execution.persistent import Passes
@@ -48,6 +49,7 @@ class Powers:
         self._planned, self._matrix = choice, matrix
         self._ordered: Any = None if isinstance(matrix, Held) else matrix
         self._fitting: set[Hashable] = set()  # signatures of vectors that were checked, and are read as they are
+        self._stored: Matrix | None = None  # for products
         self._permutes: dict[int, Launch] = {}  # launches by the number of vectors that they permute
         self.n = source.rows.shape[0]
         self.shape, self.device, self.dtype = task.shape(self.n), source.device, np.dtype(task.dtype)
@@ -97,7 +99,10 @@ class Powers:
 
     def permuted(self, x: Array, out: Array = None) -> Array:
         """The same with x and the result in the order that the matrix is stored in: entry i is row `permutation[i]`."""
-        return self._run(x, out, False)
+        try:
+            return self._run(x, out, False)
+        except Transformed as refusal:
+            return through_framework("Powers.permuted", Powers.permuted, (self, x, out), refusal)
 
     @property
     def permutation(self) -> Array:
@@ -231,6 +236,13 @@ class Powers:
         source = Source(type(rows)(rows.shape, rows.indptr, rows.indices, data), xp, self._source.device)
         matrix = self._matrix.with_values(data)
         return Powers(self._task, source, self._backend, self._options, self._planned, matrix)
+
+    def products(self) -> Matrix:
+        """The matrix, stored for products; once for a plan."""
+        if self._stored is None:
+            name = self._backend.name if self._backend.name in ("emulated", "reference") else None
+            self._stored = of_source(self._source, backend=name)
+        return self._stored
 
     def check(self) -> None:
         """Waits for the calls made so far, and raises if one of them gave up waiting."""
