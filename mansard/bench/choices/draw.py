@@ -22,9 +22,15 @@ FAMILIES: dict[str, tuple[str, tuple[int, int, int]]] = {
     "gemv": ("gemv", (256, 256, 0)),
     "trsm": ("trsm", (128, 0, 64)),
     "trmm": ("trmm", (128, 0, 64)),
+    "rank_k": ("syrk", (128, 96, 0)),
+    "matmul_gram": ("matmul_gram", (48, 0, 48)),
     "cholesky": ("cholesky", (128, 0, 0)),
     "lu": ("lu_factor", (128, 0, 0)),
     "qr": ("qr", (128, 0, 64)),
+    "jacobi": ("eigh", (32, 0, 0)),
+    "tridiagonal": ("tridiagonalize", (128, 0, 0)),
+    "bidiagonal": ("bidiagonalize", (96, 0, 96)),
+    "spmv": ("matvec", (0, 128, 16)),
 }
 _WEIGHTS = (5, 8, 3, 4)  # of DTYPES
 _DRAWS = 40  # of which one is accepted by the family, or the problem is left out
