@@ -51,6 +51,12 @@ def with_own(path: Path, own: Callable[..., Matrices]) -> Path:
     return path
 
 
+def own_of(path: Callable[..., Matrices]) -> Callable[..., Matrices] | None:
+    """What `with_own` left; None: nothing."""
+    found: Callable[..., Matrices] | None = getattr(path, "__dict__", {}).get("own")
+    return found
+
+
 def description(path: Callable[..., Matrices]) -> Direct | None:
     """What a path comes down to, if it is known."""
     found: Direct | None = getattr(path, "__dict__", {}).get("direct")
@@ -61,7 +67,7 @@ def native(module: Module, path: Callable[..., Matrices]) -> object:
     """What the launcher is to keep for a path: its own run, or the path where it has none."""
     direct = description(path)
     found = None if direct is None or direct.fixed else told(direct, direct.general or path)
-    own = getattr(path, "__dict__", {}).get("own")
+    own = own_of(path)
     if found is None and own is not None:
         return own, path
     return path if found is None else module.make_run(found)

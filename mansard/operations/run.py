@@ -229,7 +229,8 @@ class Run:
                 return general(A, B, out, alpha, beta)
             return multiply(A, A if B is None else B, None)
 
-        return fast
+        own = direct.own_of(multiply)
+        return fast if own is None else direct.with_own(fast, own)
 
     def _make_fast(self) -> Callable[..., Array]:
         address, empty, stream, launch, general = (

@@ -17,6 +17,7 @@ from ...plan.plan import Plan
 from ...plan.problem import Problem
 from .. import library_launch, operation
 from .. import run as call
+from ..direct import with_own
 from ..operation import Operation
 from .pair import Pair
 
@@ -130,7 +131,10 @@ def _vendor(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:
     """A^H B by the array library (A^T B without `conj`). With B = A the result is exactly Hermitian, as a kernel's."""
     matmul, hermitian = kind.matmul, conj and problem.is_complex
     if not (problem.same and (hermitian or kind.module is not np)):  # NumPy forms A^T A by BLAS's syrk, of one triangle
-        return lambda A, B, out: matmul((kind.conj(A) if hermitian else A).T, B, out)
+        plain: call.Multiply = lambda A, B, out: matmul((kind.conj(A) if hermitian else A).T, B, out)  # noqa: E731
+        if hermitian or kind.module is not np or problem.K == 1:
+            return plain
+        return with_own(plain, (lambda A: np.matmul(A.T, A)) if problem.same else lambda A, B: np.matmul(A.T, B))
 
     def multiply(A: Array, B: Array, out: Array) -> Array:
         product = matmul((kind.conj(A) if hermitian else A).T, B, out)
@@ -154,7 +158,15 @@ def _vendor_by_numpy(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:
         out[...] = product
         return out
 
-    return multiply
+    if problem.is_complex or problem.K == 1:
+        return multiply
+    download, upload = kind.download, kind.upload
+
+    def of_real(A: Array) -> Array:
+        a = download(A)
+        return upload(np.matmul(a.T, a), A)
+
+    return with_own(multiply, of_real)
 
 
 def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> Problem:
