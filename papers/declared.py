@@ -1,6 +1,12 @@
 """What is said about every figure of a paper: `papers/<paper>/figures.toml`, read and checked.
 
-A file has one table `[paper]` and one `[[answer]]` for a figure, or for figures that one answer covers:
+A file has one table `[paper]`, an `[[experiment]]` for every program outside `mansard bench` whose rows the page
+reads, and an `[[answer]]` for a figure, or for figures that one answer covers:
+
+    [[experiment]]
+    run = "python -m papers.ernst.occupancy --out {results}/papers"  # {results}: of the device; {device}: cuda or cpu
+    rows = ["{results}/papers/ernst-occupancy.jsonl"]                # files that it writes
+    device = "cuda"                                                  # where it runs: cuda, cpu or any (the default)
 
     [[answer]]
     figures = ["16"]                     # "5-9" is a range, "3.12-3.14" one in a chapter, "table 1" a table
@@ -50,6 +56,15 @@ class Answer:
 
 
 @dataclass(frozen=True)
+class Experiment:
+    """A program outside `mansard bench` that measures rows of a page, and the files it writes."""
+
+    run: str
+    rows: tuple[str, ...]
+    device: str = "any"
+
+
+@dataclass(frozen=True)
 class Paper:
     """A paper: where it is from, all its figures, what measures them again, and our answers in its order."""
 
@@ -59,6 +74,7 @@ class Paper:
     hardware: str
     figures: tuple[str, ...]
     runs: tuple[str, ...]  # arguments of `mansard bench`, sets of one family each
+    experiments: tuple[Experiment, ...]
     answers: tuple[Answer, ...]
     notes: str = ""
 
@@ -74,7 +90,9 @@ def read(name: str) -> Paper:
     about = document["paper"]
     answers = tuple(_answer(path, each) for each in document["answer"])
     figures = tuple(_expanded(about.pop("figures")))
-    paper = Paper(name, figures=figures, answers=answers, runs=tuple(about.pop("runs", ())), **about)
+    experiments = tuple(Experiment(**(each | {"rows": tuple(each["rows"])})) for each in document.get("experiment", ()))
+    paper = Paper(name, figures=figures, answers=answers, runs=tuple(about.pop("runs", ())), experiments=experiments,
+                  **about)  # fmt: skip
     _check(path, paper)
     return paper
 

@@ -81,3 +81,9 @@ def median(values: Iterable[float]) -> float:
 
 def geometric_mean(values: Iterable[float]) -> float:
     return float(statistics.geometric_mean(values))
+
+
+def listed(names: Iterable[object]) -> str:
+    """Names in a sentence: "4, 8 and 12"; "none" of none."""
+    *others, last = [*map(str, names)] or ["none"]
+    return f"{', '.join(others)} and {last}" if others else last

@@ -1,19 +1,23 @@
-"""`python -m papers.PAPER`: measures again what a paper's page shows, one `mansard bench` after the other, and redraws.
+"""`python -m papers.PAPER`: measures again what a paper's page shows, one `mansard bench` after the other, then the
+experiments of its figures.toml, and redraws.
 
-Rows go to `results/DEVICE/FAMILY`, where the page looks for them. An interrupted run continues when the same command is
-given again: finished commands are noted in the journals, and `mansard bench` continues the one that was cut short.
+Rows go to `results/DEVICE`, where the page looks for them. An interrupted run continues when the same command is given
+again: finished commands are noted in the journals, and `mansard bench` continues the one that was cut short. Finished
+experiments are noted in `results/DEVICE/papers/done.jsonl`.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from mansard.bench import store
 from mansard.bench.cases import is_gpu_only
@@ -41,7 +45,7 @@ def parser(name: str) -> argparse.ArgumentParser:
 
 def commands(paper: Paper, given: argparse.Namespace) -> list[list[str]]:
     """The arguments of every `mansard bench`."""
-    folder = given.into or _ROOT / "results" / ("h200" if given.device == "cuda" else "this-cpu")
+    folder = folder_of(given)
     made = []
     for run in paper.runs:
         family, *rest = shlex.split(run)
@@ -55,6 +59,20 @@ def commands(paper: Paper, given: argparse.Namespace) -> list[list[str]]:
         command += ["--no-report"] + (["--seconds", str(given.seconds)] if given.seconds else [])
         made.append(command + (["--elements", str(given.elements)] if given.elements else []))
     return made
+
+
+def folder_of(given: argparse.Namespace) -> Path:
+    """The folder of the device's results."""
+    name = "h200" if given.device == "cuda" else "this-cpu"
+    return (given.into or _ROOT / "results" / name).resolve()
+
+
+def experiments(paper: Paper, given: argparse.Namespace) -> list[tuple[list[str], list[Path]]]:
+    """Programs that run on the device, by their arguments, and the files that each writes."""
+    fields = {"results": str(folder_of(given)), "device": given.device}
+    return [([part.format(**fields) for part in shlex.split(each.run)],
+             [_ROOT / path.format(**fields) for path in each.rows])
+            for each in paper.experiments if each.device in ("any", given.device)]  # fmt: skip
 
 
 def _runs_on_cpus(family: str, name: str) -> bool:
@@ -78,20 +96,54 @@ def is_finished(command: Sequence[str]) -> bool:
 def main(name: str, arguments: list[str] | None = None) -> int:
     given = parser(name).parse_args(arguments)
     paper = read(name)
-    todo = commands(paper, given)
+    todo = [*_benchmarks(paper, given), *_programs(paper, given)]
     if given.list:
-        print("\n".join(shlex.join(["mansard", *command]) for command in todo))
+        print("\n".join(shlex.join(step.shown) for step in todo))
         return 0
     failed = 0
-    for number, command in enumerate(todo, 1):
-        print(f"[{number}/{len(todo)}] mansard {shlex.join(command)}", flush=True)
-        if not given.again and is_finished(command):
+    for number, step in enumerate(todo, 1):
+        print(f"[{number}/{len(todo)}] {shlex.join(step.shown)}", flush=True)
+        if not given.again and step.is_finished():
             print("  finished before; --again measures it anew")
             continue
         begin = time.monotonic()
-        status = subprocess.run([sys.executable, "-m", "mansard", *command], cwd=_ROOT, check=False).returncode
+        status = subprocess.run(step.command, cwd=_ROOT, check=False).returncode
         print(f"  {time.monotonic() - begin:.0f} s, status {status}", flush=True)
         failed += status != 0
+        if not status:
+            step.note()
     if given.no_draw or failed:
         return int(bool(failed))
     return pages.main([name])
+
+
+class Step(NamedTuple):
+    """A command of a paper, as it is shown and as it is run."""
+
+    shown: list[str]
+    command: list[str]
+    is_finished: Callable[[], bool]
+    note: Callable[[], None]  # that it is finished
+
+
+def _benchmarks(paper: Paper, given: argparse.Namespace) -> Iterator[Step]:
+    for command in commands(paper, given):  # which note in their journals that they are finished
+        yield Step(["mansard", *command], [sys.executable, "-m", "mansard", *command], partial(is_finished, command),
+                   lambda: None)  # fmt: skip
+
+
+def _programs(paper: Paper, given: argparse.Namespace) -> Iterator[Step]:
+    done = folder_of(given) / "papers" / "done.jsonl"
+    for command, _ in experiments(paper, given):
+        program = [sys.executable if part == "python" else part for part in command]
+        yield Step(command, program, partial(_is_noted, done, command), partial(_note, done, command))
+
+
+def _is_noted(done: Path, command: list[str]) -> bool:
+    return done.exists() and shlex.join(command) in map(json.loads, done.read_text().splitlines())
+
+
+def _note(done: Path, command: list[str]) -> None:
+    done.parent.mkdir(parents=True, exist_ok=True)
+    with done.open("a") as file:
+        file.write(json.dumps(shlex.join(command)) + "\n")

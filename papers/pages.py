@@ -20,7 +20,7 @@ from mansard.bench.extension import Picture
 from .declared import HERE, MEASURED, NOT, PAPERS, VERDICTS, Answer, Mistake, Paper, read
 from .found import Number, results
 
-PICTURES = "pictures"
+PICTURES, DRAWN_BY = "pictures", "matplotlib"  # folder of pictures; a PNG's note of the version that drew it
 _DPI, _COLOURS = 75, 96
 _EDITED = "<!-- python -m papers.pages writes this page from figures.toml, answers.py and results/: edit those. -->"
 
@@ -105,33 +105,40 @@ def pictures(paper: Paper) -> dict[str, Answer]:
 
 def draw(paper: Paper) -> list[Path]:
     """Draw the pictures of a paper from committed results; returns the files."""
+    files = []
+    for name, answer in pictures(paper).items():
+        files.append(HERE / paper.name / PICTURES / f"{name}.png")
+        files[-1].parent.mkdir(exist_ok=True)
+        files[-1].write_bytes(drawn(paper, answer))
+    return files
+
+
+def drawn(paper: Paper, answer: Answer) -> bytes:
+    """The picture of an answer as a PNG file, drawn from committed results."""
     from mansard.bench import gallery
 
     from . import EXTENSION
 
     known: dict[str, Picture] = gallery.pictures(EXTENSION)
-    files = []
-    for name, answer in pictures(paper).items():
-        folder, which = answer.picture.split(": ", 1)
-        own = getattr(importlib.import_module(f"papers.{paper.name}.pictures"), "PAGE", {})
-        drawn = own[which]() if which in own else known[which].draw(results(folder))
-        if drawn is None:
-            raise Mistake(f"papers/{paper.name}: {answer.title}: results/{folder} has no rows for picture {which}")
-        files.append(HERE / paper.name / PICTURES / f"{name}.png")
-        files[-1].parent.mkdir(exist_ok=True)
-        files[-1].write_bytes(_small(drawn))
-    return files
+    folder, which = answer.picture.split(": ", 1)
+    own = getattr(importlib.import_module(f"papers.{paper.name}.pictures"), "PAGE", {})
+    made = own[which]() if which in own else known[which].draw(results(folder))
+    if made is None:
+        raise Mistake(f"papers/{paper.name}: {answer.title}: results/{folder} has no rows for picture {which}")
+    return _small(made)
 
 
 def _small(drawn: Any) -> bytes:
     """A figure as a PNG of few colours, a third of the size: chosen by an octree, which keeps the colours of thin lines
     apart. Pillow's median cut makes one of orange and vermilion where most of the picture is white."""
-    from PIL import Image
+    import matplotlib
+    from PIL import Image, PngImagePlugin
 
-    full, few = io.BytesIO(), io.BytesIO()
+    full, few, about = io.BytesIO(), io.BytesIO(), PngImagePlugin.PngInfo()
+    about.add_text(DRAWN_BY, matplotlib.__version__)  # another version draws other pixels
     drawn.savefig(full, dpi=_DPI)
     picture = Image.open(full).convert("RGB").quantize(_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    picture.save(few, "PNG", optimize=True)
+    picture.save(few, "PNG", optimize=True, pnginfo=about)
     return few.getvalue()
 
 

@@ -13,6 +13,7 @@ from .rows import OURS, Row
 
 COLOURS = ("#0072B2", "#E69F00", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#000000")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+_HOLLOW = {"markerfacecolor": "none", "markersize": 7, "linewidth": 0.9}
 _NARROW = 8.0  # inches: a foot with two rates takes two lines
 _DASHES = ("-", "--", "-.", ":")
 _TICKS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
@@ -68,11 +69,14 @@ def every_contender(results: dict[str, Any], mine: Iterable[Row]) -> list[Row]:
 
 
 def lines(axis: Any, rows: list[Row], names: list[str], x: Callable[[Row], float], y: str) -> None:
-    """Draw a line per contender."""
+    """Draw a line per contender, ours on top. Peers behind the first have large hollow markers, which are seen where
+    their lines coincide, as two callers of one library do."""
     for number, name in enumerate(names):
         points = sorted((x(row), row[y]) for row in rows if row["contender"] == name)
         if points:
-            axis.plot(*zip(*points, strict=True), label=name, zorder=5 - number, **style(number))
+            hollow = _HOLLOW if number > 1 else {}
+            order = 5 if number == 0 else 3 + number / 10
+            axis.plot(*zip(*points, strict=True), label=name, zorder=order, **(style(number) | hollow))
 
 
 def sizes_below(axis: Any, values: Iterable[int], label: str = "n") -> None:

@@ -1,4 +1,4 @@
-"""Tables of docs/performance.md, written from `results/` between markers: `mansard report --readme`.
+"""Tables of docs/performance.md and README.md, written from `results/` between markers: `mansard report --readme`.
 
 A table shows fixed sizes and, in its last column, the worst that was measured at any size. Footnotes say how old its
 rows are, how many samples they have, and which marks it uses. The README's picture is drawn by `cover`.
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from ..plan.problem import ITEMSIZE
-from . import freshness, labels, provenance, store, summary
+from . import extremes, freshness, labels, provenance, store, summary
 from .batched.summary import batches, is_square
 from .factor.summary import factors
 from .readme_sets import FACTOR_SIZES, PRODUCT_SIZES, WIDTHS
@@ -30,7 +30,8 @@ _MATRICES = {
     "7pt": "7-point stencil, 256^3", "Anderson": "Anderson, 256^3", "road": "road-like, 2.25 entries a row",
     "delaunay": "Delaunay triangulation", "Kronecker": "Kronecker graph",
 }  # fmt: skip
-_STALE, _DOUBTFUL = "°", "!"
+_STALE, _DOUBTFUL = extremes.STALE, "!"
+_BOUNDS = "best and worst"
 Shown = tuple[Table, list[Row]]  # a table, and the rows of ours that it rests on
 
 
@@ -184,13 +185,22 @@ def block(name: str, results: Path) -> str:
 
 def filled(text: str, results: Path) -> str:
     """Return the text of a page with its tables made from `results`; ValueError names a marker that is missing."""
-    for name in TABLES:
+    tables = {name: block(name, results) for name in TABLES}
+    return _placed(text, tables | {_BOUNDS: extremes.blocks(results / "h200")["all"]})
+
+
+def front(text: str, results: Path) -> str:
+    """Return the text of README.md with its table of best and worst cases made from `results`."""
+    return _placed(text, {_BOUNDS: extremes.blocks(results / "h200")["short"]})
+
+
+def _placed(text: str, tables: dict[str, str]) -> str:
+    for name, made in tables.items():
         begin, end = f"<!-- table {name}: mansard report --readme -->", f"<!-- end of table {name} -->"
         place = re.compile(re.escape(begin) + r"\n.*?" + re.escape(end), re.DOTALL)
         if not place.search(text):
             raise ValueError(f"the page has no '{begin}' ... '{end}'")
-        made = f"{begin}\n{block(name, results)}\n{end}"
-        text = place.sub(lambda found, made=made: made, text)  # type: ignore[misc]
+        text = place.sub(lambda found, whole=f"{begin}\n{made}\n{end}": whole, text)  # type: ignore[misc]
     return text
 
 

@@ -33,7 +33,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     text = "also list what is faster or slower than in these earlier results, beyond the spread of both"
     parser.add_argument("--against", type=Path, metavar="FOLDER", help=text)
     extension.add_argument(parser)
-    text = f"only write the published tables (default: {_PAGE}) and the README's picture, from the results there"
+    text = f"only write the published tables (default: {_PAGE}), the README's table and picture, from the results there"
     parser.add_argument("--readme", type=Path, nargs="?", const=_PAGE, metavar="PAGE", help=text)
 
 
@@ -97,6 +97,9 @@ def _write_readme(page: Path) -> int:
     results = readme.results_of(page)
     try:
         page.write_text(readme.filled(page.read_text(), results))
+        front = results.parent / "README.md"
+        if front.exists():
+            front.write_text(readme.front(front.read_text(), results))
     except ValueError as error:
         raise UsageError(f"--readme {page}: {error}") from None
     print(f"tables: {page}")

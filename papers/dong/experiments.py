@@ -1,7 +1,8 @@
 """Experiments of Dong's dissertation outside `mansard bench`: `python -m papers.dong.experiments --out FOLDER`.
 
 Ways to solve with a triangle (figures 4.4, 4.5), factorizations by unblocked panels of our own (4.1 to 4.3), the
-time line of an LU factorization (3.4, 3.6), and his versions of the bidiagonalization (4.8).
+time line of an LU factorization (3.4, 3.6), his versions of the bidiagonalization (4.8), and the shares of its
+products (4.9).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
 
@@ -232,9 +233,40 @@ def measure_versions(rows: Rows, end: float) -> None:
             return
 
 
+def measure_reduction(rows: Rows, end: float) -> None:
+    """Shares of square products, of wide and tall ones, and of products of matrices in his version 3 of the
+    bidiagonalization; launches are queued behind a wait, so that the host is not seen."""
+    import cupy
+
+    from mansard.backends import cuda
+
+    made = versions.Kernels(cuda.backend(), lambda: cupy.cuda.get_current_stream().ptr)
+    for n in REDUCED:
+        A = matrices("gebrd", n, ELEMENTS // n**2, cupy)
+        work, marks = versions.Work(cupy, A.copy()), []
+
+        def mark(part: str, marks: list[tuple[str, Any]] = marks) -> None:
+            marks.append((part, cupy.cuda.Event()))
+            marks[-1][1].record()
+
+        versions.run("3", work, made)  # which compiles
+        work.F[...] = A
+        cupy.cuda.get_current_stream().synchronize()
+        made.backend.hold(HOLD, cupy.cuda.get_current_stream().ptr)
+        mark("begin")
+        versions.run("3", work, made, mark)
+        cupy.cuda.get_current_stream().synchronize()
+        at = [(part, cupy.cuda.get_elapsed_time(marks[0][1], event)) for part, event in marks]
+        found = timeline.shares([(part, before, then) for (_, before), (part, then) in pairwise(at)], versions.PARTS)
+        rows.add(what="reduction", n=n, count=len(A), milliseconds=at[-1][1], shares=found)
+        print(f"gebrd {n}, version 3: {at[-1][1]:.1f} ms, {found}", flush=True)
+        if time.monotonic() > end:
+            return
+
+
 PARTS: dict[str, Callable[[Rows, float], None]] = {
     "triangles": measure_triangles, "line": measure_line, "panels": measure_panels,
-    "versions": measure_versions}  # fmt: skip
+    "versions": measure_versions, "reduction": measure_reduction}  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

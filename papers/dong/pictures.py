@@ -2,23 +2,37 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from mansard.bench.batched.summary import batches, inner_of
 from mansard.bench.factor.operations import FACTORS
 from mansard.bench.factor.pictures import panels_of
 from mansard.bench.factor.summary import NAMES
-from mansard.bench.plots import BOUND, COLOURS, contenders, every_contender, figure, grid, legend, lines, style
+from mansard.bench.plots import (
+    BOUND,
+    COLOURS,
+    contenders,
+    every_contender,
+    figure,
+    grid,
+    legend,
+    lines,
+    percent_axis,
+    sizes_below,
+    style,
+)
 from mansard.bench.rows import OURS, operation_of
 from mansard.operations.factor.blocked import HOW
 
 from ..batches import is_experiment
-from ..found import RESULTS, experiment
+from ..found import RESULTS, best, experiment, results
 from . import hydro, scaling
 from .cases import label
 from .timeline import PARTS
 
 _PINNED = {"linewidth": 0.9, "markerfacecolor": "white"}
+_VENDOR = {"color": "#882255", "marker": "*", "markersize": 9, "linestyle": "", "zorder": 6}
 _RECURSIVE = {"color": "#882255", "marker": "*", "markersize": 7, "linewidth": 0.9}  # the eighth line of seven colours
 
 
@@ -34,9 +48,12 @@ def kernels(results: dict[str, Any]) -> Any:
     others = every_contender(results, mine)
     drawn, axes = grid(results, "Updates of low rank, float64: pinned kernels, the choice and peers", len(ranks))
     for axis, rank in zip(axes, ranks, strict=True):
-        peers = contenders(others)
-        lines(axis, [row for row in others if inner_of(row) == rank], peers, lambda row: row["M"], "gflops")
-        for number, name in enumerate(names, len(peers)):
+        lines(axis, [row for row in mine if inner_of(row) == rank], [OURS], lambda row: row["M"], "gflops")
+        peers = (row for row in others if row["contender"] != OURS and inner_of(row) == rank)
+        vendor = best(peers, lambda row: row["M"])
+        points = [(n, row["gflops"]) for n, row in vendor.items()]
+        axis.plot(*zip(*points, strict=True), label="cuBLAS, the faster of two callers", **(style(0) | _VENDOR))
+        for number, name in enumerate(names, 1):
             points = sorted((r["M"], r["gflops"]) for r in rows if inner_of(r) == rank and label(r["pins"]) == name)
             if points:
                 axis.plot(*zip(*points, strict=True), label=name, **(style(number) | _PINNED))
@@ -45,6 +62,39 @@ def kernels(results: dict[str, Any]) -> Any:
         axis.set(title=f"k = {rank}", xlabel="m = n", ylabel="GFLOP/s", ylim=(0, None))
     legend(axes, ncols=2, fontsize=7)
     return drawn
+
+
+def shapes() -> Any:
+    """Figures 3.19 to 3.29: products with vectors, a panel per kind of shape, ours beside the faster cuBLAS."""
+    found = results("h200/batched")
+    every = [row for row in found["rows"] if row["set"] in ("gemv", "gemvt") and row["status"] == "ok"
+             and row["dtype"] == "float64"]  # fmt: skip
+    drawn, axes = figure(found, "Products with vectors, float64, ours (solid) and cuBLAS (dashed)", 2, 3, (4.6, 3.4))
+    for place, (name, side) in enumerate(product(("gemvt", "gemv"), ("tall", "wide", "square"))):
+        inside = [(*_sides(row), row) for row in every if row["set"] == name]
+        chosen = [(short, long, row) for kind, short, long, row in inside if kind == side]
+        for number, width in enumerate(sorted({short for short, *_ in chosen})):
+            for ours in (True, False):
+                some = (row for short, _, row in chosen if short == width and (row["contender"] == OURS) == ours)
+                points = best(some, lambda row: _sides(row)[2])
+                look = {"linestyle": "-"} if ours else {"linestyle": "--", "markerfacecolor": "white"}
+                text = {"label": f"{width} {'columns' if side == 'tall' else 'rows'}"} if ours and width else {}
+                axes[place].plot(points.keys(), [row["percent_bandwidth"] for row in points.values()],
+                                 **(style(number) | look | text))  # fmt: skip
+        sizes_below(axes[place], (long for _, long, _ in chosen), {"tall": "rows", "wide": "columns"}.get(side, "n"))
+        percent_axis(axes[place])
+        axes[place].set(title=f"{'A^T x' if name == 'gemvt' else 'A x'}, {side}", ylabel="% of read bandwidth")
+        if side != "square":
+            axes[place].legend(fontsize=8, loc="lower right")
+    return drawn
+
+
+def _sides(row: dict[str, Any]) -> tuple[str, int, int]:
+    """The kind of a shape, its fixed side (of squares none), and the side that varies."""
+    rows, columns = row["M"], inner_of(row)
+    if rows == columns:
+        return "square", 0, rows
+    return ("tall", columns, rows) if rows > columns else ("wide", rows, columns)
 
 
 def streamed(results: dict[str, Any]) -> Any:
@@ -114,4 +164,4 @@ def time_lines() -> Any:
 
 
 # pictures of pages alone, which need no results of a benchmark
-PAGE = {"hydro": steps_of_runs, "scaling": scaling.picture, "time_lines": time_lines}
+PAGE = {"shapes": shapes, "hydro": steps_of_runs, "scaling": scaling.picture, "time_lines": time_lines}

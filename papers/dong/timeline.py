@@ -6,7 +6,7 @@ on a GPU by events of the stream.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -65,7 +65,7 @@ def rehearse(blocked: Blocked, factor: Callable[[], Any]) -> None:
     del blocked._solve, blocked._multiply
 
 
-def shares(parts: list[tuple[str, float, float]]) -> dict[str, float]:
+def shares(parts: list[tuple[str, float, float]], names: Sequence[str] = PARTS) -> dict[str, float]:
     """The share of every part in the time from the first mark to the last, which may have gaps."""
     whole = max(end for _, _, end in parts) - min(begin for _, begin, _ in parts)
-    return {name: sum(end - begin for part, begin, end in parts if part == name) / whole for name in PARTS}
+    return {name: sum(end - begin for part, begin, end in parts if part == name) / whole for name in names}

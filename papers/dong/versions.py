@@ -15,6 +15,7 @@ emulator.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from ..kernels import ITEM, Text, launched
 
 HEADER = Path(__file__).with_name("bidiagonal.cuh")
 VERSIONS = ("nonblocked", "1", "2", "3", "4")
+PARTS = ("panel", "square", "product")  # wide and tall products with vectors, square ones, products of matrices
 PANEL, MOST = 32, 1024  # columns of a panel; rows of a matrix, of which shared memory has a vector
 LANES_Y, BLOCKS = 8, 4  # warps of a block; blocks of a matrix in classic products
 LINE = {"4": 16}  # numbers of a line of memory, with which rows begin; other versions: anywhere
@@ -85,26 +87,34 @@ def _text(entry: str) -> Text:
     return Text(HEADER, entry, "float64", constants, arrays, _NUMBERS, threads)
 
 
-def run(version: str, work: Work, kernels: Kernels) -> None:
-    """Bidiagonalize the matrices of `work`: D and E are the diagonal and what lies above it."""
+def _unmarked(part: str) -> None:
+    pass
+
+
+def run(version: str, work: Work, kernels: Kernels, mark: Callable[[str], Any] = _unmarked) -> None:
+    """Bidiagonalize the matrices of `work`: D and E are the diagonal and what lies above it. Versions 3 and 4 call
+    `mark` behind every part, with its name in PARTS."""
     n = work.F.shape[-1]
     for K in range(0, n, work.panel):
         steps = 2 * min(work.panel, n - K)
         if version in ("nonblocked", "1"):
             for s in range(steps):
-                _step(work, K, s)
+                step(work, K, s)
         elif version == "2":
             kernels.launch("bidiagonal_panel", work, 1, K, 0, steps)
         else:
             for s in range(steps + 1):
                 kernels.launch("bidiagonal_step", work, 1, K, s, steps)
+                mark("panel")
                 if s < steps:
                     kernels.launch("bidiagonal_square", work, LINE.get(version, 1), K, s, steps)
+                    mark("square")
         after = slice(K + work.panel, n)
         work.F[:, after, after] -= work.L[:, :steps, after].swapaxes(1, 2) @ work.R[:, :steps, after]
+        mark("product")
 
 
-def _step(work: Work, K: int, s: int) -> None:
+def step(work: Work, K: int, s: int) -> None:
     """Step s of the panel at K by the array library's products, as `bidiagonal.cuh` describes it."""
     module, k, F = work.module, K + s // 2, work.F
     first, behind = k + s % 2, slice(k + 1, None)

@@ -1,8 +1,8 @@
 """The CPU half of Masliah et al., measured: `python -m papers.masliah.cpu --out papers/masliah/cpu.jsonl`.
 
-Speed of their loops and of `ms.matmul` by size and number of threads (figures 4b and 5b), and instructions and stores
-of the loops (figures 3 and 5a), counted by valgrind where the processor's counters cannot be read. A row is one
-kernel, size and number of threads; rows that the file has already are not measured again.
+Speed of their loops and of `ms.matmul` by size and number of threads (figures 4b and 5b), and instructions, loads,
+stores and cache misses of the loops (figures 3 and 5a), counted by valgrind where the processor's counters cannot be
+read. A row is one kernel, size and number of threads; rows that the file has already are not measured again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -34,7 +34,7 @@ _HEADER = HERE / "kernels.hpp"
 _FLAGS = ("-ffp-contract=fast",)  # products and sums fused, as the paper's -mfma
 _COUNT_FLAGS = ("-std=c++17", "-O3", "-mavx2", "-mfma")  # valgrind knows AVX2, which the paper's processor has
 _BYTES = 1 << 27  # of the batch: four times the last cache
-_COUNTED = 16  # matrices of a counted program
+_D1_BYTES = 1 << 15  # first-level data cache of the paper's processor
 
 Row = dict[str, Any]
 
@@ -113,25 +113,66 @@ int main(int, char** given) {
 
 
 def counts(name: str, n: int) -> Row:
-    """Instructions, words loaded and stores of one product, counted by valgrind: many passes over a batch less few."""
+    """Instructions, loads, stores and cache misses of one product, counted by valgrind: a run of many passes over a
+    batch less a run of few."""
     compiler = cxx.find_compiler()[0]
+    matrices = max(16, 4 * _D1_BYTES // (24 * n * n))  # every pass finds the first-level cache full of other matrices
     with tempfile.TemporaryDirectory() as folder:
         source, program = Path(folder) / "count.cpp", Path(folder) / "count"
-        defines = f"#define N {n}\n#define COUNT {_COUNTED}\n"
+        defines = f"#define N {n}\n#define COUNT {matrices}\n"
         source.write_text(f"{_HEADER.read_text()}\n{defines}{_MAIN.replace('KERNEL', name)}")
         subprocess.run([compiler, *_COUNT_FLAGS, str(source), "-o", str(program)], check=True)
-        few, many = (_counted(program, passes, folder) for passes in (2, 10))
-    each = {key: (many[key] - few[key]) / (8 * _COUNTED) for key in few}
+        few, many = (_misses(program, passes) | _accesses(program, passes) for passes in (1, 3))
+    each = {key: (many[key] - few[key]) / (2 * matrices) for key in few}
     return {"what": "counts", "kernel": name, "n": n, **{key: round(value, 1) for key, value in each.items()}}
 
 
-def _counted(program: Path, passes: int, folder: str) -> dict[str, int]:
-    command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", f"--cachegrind-out-file={folder}/out", str(program)]
-    said = subprocess.run([*command, str(passes)], capture_output=True, text=True, check=True).stderr
-    wanted = {"instructions": r"I\s+refs:\s+([\d,]+)", "words_loaded": r"D\s+refs:.*\(\s*([\d,]+) rd",
-              "stores": r"D\s+refs:.*\+\s*([\d,]+) wr"}  # fmt: skip
-    found = {key: re.search(pattern, said) for key, pattern in wanted.items()}
-    return {key: int(match.group(1).replace(",", "")) for key, match in found.items() if match}
+def _misses(program: Path, passes: int) -> dict[str, int]:
+    """Instructions, and misses of a first-level data cache like the paper's: 32 KiB, 8 ways."""
+    command = ["valgrind", "--tool=cachegrind", "--cache-sim=yes", f"--D1={_D1_BYTES},8,64",
+               "--cachegrind-out-file=/dev/null", str(program), str(passes)]  # fmt: skip
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stderr
+    found = {}
+    for key, pattern in {"instructions": r"I\s+refs:\s+([\d,]+)", "d1_misses": r"D1\s+misses:\s+([\d,]+)"}.items():
+        match = re.search(pattern, said)
+        if match is None:
+            raise SystemExit(f"valgrind did not say {key}: {said[-500:]}")
+        found[key] = int(match[1].replace(",", ""))
+    return found
+
+
+def _accesses(program: Path, passes: int) -> dict[str, int]:
+    """Instructions that load and that store, and the bytes that they load, from valgrind's trace of every access."""
+    command = ["valgrind", "--tool=lackey", "--trace-mem=yes", "--log-fd=1", str(program), str(passes)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        found = traced(running.stdout)
+    if running.returncode:
+        raise SystemExit(f"valgrind ended with status {running.returncode}: {' '.join(command)}")
+    return found
+
+
+def traced(lines: Iterable[str]) -> dict[str, int]:
+    """Counts of a trace: `I  address,size` is an instruction; its loads (L), stores (S) and both at once (M) follow.
+
+    An instruction counts once, whether valgrind shows its vector as one access (a move) or as one per number (a fused
+    multiply-add from memory).
+    """
+    found = {"loads": 0, "stores": 0, "bytes_loaded": 0}
+    has_loaded = has_stored = False
+    for line in lines:
+        kind = line[:2]
+        if kind == "I ":
+            has_loaded = has_stored = False
+            continue
+        if kind in (" L", " M"):
+            found["loads"] += not has_loaded
+            found["bytes_loaded"] += int(line.rsplit(",", 1)[1])
+            has_loaded = True
+        if kind in (" S", " M"):
+            found["stores"] += not has_stored
+            has_stored = True
+    return found
 
 
 def perf_says() -> str:
@@ -163,6 +204,7 @@ def main(arguments: list[str] | None = None) -> int:
     text = "numbers of threads (default: powers of two)"
     parser.add_argument("--threads", type=int, nargs="*", metavar="T", help=text)
     parser.add_argument("--no-counts", action="store_true", help="do not count instructions")
+    parser.add_argument("--no-speeds", action="store_true", help="do not measure speeds")
     given = parser.parse_args(arguments)
     about = {"cpu": processor(), "nodes": sockets(), "perf": perf_says(), "date": date.today().isoformat()}
     known = [json.loads(line) for line in given.out.read_text().splitlines()] if given.out.exists() else []
@@ -173,7 +215,7 @@ def main(arguments: list[str] | None = None) -> int:
         with given.out.open("a") as file:
             file.writelines(json.dumps({**row, **about}) + "\n" for row in rows)
 
-    for n in given.sizes:
+    for n in () if given.no_speeds else given.sizes:
         for count in threads:
             if ("speed", n, count, "ijk") not in done:
                 os.environ["OMP_NUM_THREADS"] = str(count)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mansard.bench.rows import Row
+from mansard.machine.spmv import effective_bandwidth
 
 from ..found import Line, Number, column, experiment, geometric_mean, median, results, rows
 from .bandwidths import babelstream, copies
 from .rows import AHEAD
-
-__all__ = ["babelstream", "copies"]
 
 _POWERS = "h200/powers"
 _LIMIT = "percent_limit"
@@ -77,11 +76,11 @@ def graph() -> Number:
 
 
 def streams() -> Number:
-    ceilings: dict[str, Any] = results(_POWERS)["ceilings"]
+    """Table 4.1: BabelStream's kernels, and the ceilings' own beside them."""
+    ceilings, found = results(_POWERS)["ceilings"], babelstream()
     values = {"copy": ceilings["copy_bandwidth"] / 1e9, "scale": ceilings["scale_bandwidth"] / 1e9,
-              "read": ceilings["read_bandwidth"] / 1e9}  # fmt: skip
-    cells = tuple((name, f"{rate:.0f}") for name, rate in values.items())
-    return Number(values["copy"] > 3215, values, ("stream", "GB/s on the H200"), cells)
+              "read": ceilings["read_bandwidth"] / 1e9, "count": len(found.cells)}  # fmt: skip
+    return Number(found.holds, found.values | values, found.columns, found.cells)
 
 
 def cache() -> Number:
@@ -135,6 +134,13 @@ def in_cache() -> Number:
     size, peak = max(points, key=lambda point: point[1])
     values = {"size": size, "peak": peak, "beyond": points[-1][1], "ratio": peak / min(s for m, s in points if m > 50)}
     return Number(1.2 < values["ratio"] < 2, values)
+
+
+def ramp_of_copies() -> Number:
+    """Figure 4.1: copies by size, and products in their place."""
+    found = copies()
+    values = found.values | in_cache().values | {"count": len(found.cells)}
+    return Number(found.holds, values, found.columns, found.cells)
 
 
 def ramp() -> Number:
@@ -194,9 +200,14 @@ def allowed() -> Number:
 
 
 def small_kernels() -> Number:
+    """Figure 4.10: whether an overhead and a bandwidth describe kernels of all sizes."""
     fit = results(_POWERS)["ceilings"]["details"]["ramp"]
-    values = {"overhead": fit["overhead_seconds"] * 1e6, "bandwidth": fit["bandwidth"] / 1e9}
-    return Number(values["bandwidth"] > 0, values)
+    overhead, rate = fit["overhead_seconds"], fit["bandwidth"]
+    apart = [abs(size / effective_bandwidth(size, overhead, rate) / took - 1) for size, took in fit["points"]]
+    sizes = [size / (1 << 20) for size, _ in fit["points"]]
+    values = {"overhead": overhead * 1e6, "bandwidth": rate / 1e9, "deviation": max(apart), "count": len(sizes),
+              "least": min(sizes), "most": max(sizes)}  # fmt: skip
+    return Number(overhead > 0 and max(apart) < 0.1, values)
 
 
 _ROWS, _CPU, _GPU = "panzlaff-rows", "xeon-avx512-2-cores", "h200"
@@ -237,7 +248,7 @@ def crs_over_p() -> Number:
     """Level groups lose on 7pt; on 27pt what they gain is there with one product already."""
     found, one = naive_csr(), _over_p(1)
     holds = found.holds and one.values["gpu_most"] < 1 and one.values["gpu_many_at"] == 1
-    return Number(holds, found.values | one.values, found.columns, found.cells)
+    return Number(holds, found.values | one.values, one.columns, one.cells)
 
 
 def lanes_over_p() -> Number:

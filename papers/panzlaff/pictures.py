@@ -6,12 +6,12 @@ from typing import Any
 
 from mansard.bench.plots import COLOURS, figure, style
 from mansard.bench.rows import Row
-from mansard.bench.sparse.gains import sparse
+from mansard.bench.sparse.gains import by_case, sparse
 from mansard.bench.sparse.operations import matrix_bytes
 from mansard.bench.sparse.pictures import MODEL
 from mansard.machine.spmv import effective_bandwidth
 
-from ..found import experiment
+from ..found import experiment, results
 from .bandwidths import picture
 from .cases import STENCILS
 
@@ -105,10 +105,10 @@ def _kernels(axis: Any, ceilings: dict[str, Any]) -> None:
 
 
 def level_groups() -> Any:
-    """Figures 4.6 and 4.7 of Panzlaff: five powers of a band by size and C, level groups beside products (dotted)."""
+    """Figures 4.6 and 4.7 of Panzlaff: five powers of a band by size and C, level groups beside products."""
     found = [row for row in experiment("panzlaff-rows", matrix="band-27") if row["p"] == 5]
     about = {"environment": {"device": found[0]["device"], "date": max(row["date"] for row in found)}}
-    drawn, axes = figure(about, "Five powers of band-27: level groups, and products (dotted)", 1, 2, (6.0, 4.2))
+    drawn, axes = figure(about, "Five powers of band-27: level groups and products", 1, 2, (6.0, 4.2))
     for axis, chunks in zip(axes, ((8, 32), (8, 4, 2, 1)), strict=True):
         for number, C in enumerate(chunks):
             for which in ("groups", "plain"):
@@ -117,6 +117,8 @@ def level_groups() -> Any:
                 label = {"label": f"C = {C}" if C > 1 else "CRS"} if which == "groups" else {}
                 dotted = {"linestyle": ":", "marker": ""} if which == "plain" else {}
                 axis.plot(*zip(*points, strict=True), **(style(number) | label | dotted))
+        axis.plot([], [], color="#555555", marker="o", label="level groups")
+        axis.plot([], [], color="#555555", linestyle=":", label="products")
         axis.axvline(found[0]["cache"] / 2**20, color="#888888", linewidth=0.8)
         axis.set(xlabel="matrix, MiB; the line is the cache", ylabel="GFLOP/s", xscale="log", ylim=(0, None))
         axis.set_xticks(_MIB, map(str, _MIB))
@@ -125,5 +127,32 @@ def level_groups() -> Any:
     return drawn
 
 
+_CONTENDERS = {"Mansard": "Mansard", "Mansard groups, graph": "level groups, in a graph",
+               "CuPy (cuSPARSE)": "CuPy (cuSPARSE)"}  # fmt: skip
+
+
+def gains() -> Any:
+    """Figures 4.5 and 4.9: two and five powers over as many products of our own, beside equation 4.8."""
+    found = results("h200/powers")
+    drawn, axes = figure(found, "Powers, times as fast as products of our own", 2, 1, (10.0, 2.9))
+    for axis, p in zip(axes, (2, 5), strict=True):
+        cases = [each for each in by_case(found["rows"]).values()
+                 if (row := each.get("Mansard")) and row["operation"] == "powers" and row["inner"] == p
+                 and row["dtype"] == "float64" and "Mansard plain" in each and not row["pins"]]  # fmt: skip
+        cases.sort(key=lambda each: -each["Mansard plain"]["median"] / each["Mansard"]["median"])
+        for number, (name, label) in enumerate(_CONTENDERS.items()):
+            bars = [(place + 0.27 * (number - 1), each["Mansard plain"]["median"] / each[name]["median"])
+                    for place, each in enumerate(cases) if name in each]  # fmt: skip
+            axis.bar(*zip(*bars, strict=True), width=0.25, color=COLOURS[number], label=label)
+        models = [each["Mansard"]["predicted_speedup"] for each in cases]
+        axis.plot(range(len(cases)), models, color="#000000", marker="_", markersize=16, linestyle="",
+                  label="equation 4.8 allows")  # fmt: skip
+        axis.axhline(1, color="#555555", linewidth=1)
+        axis.set_xticks(range(len(cases)), [each["Mansard"]["form"] for each in cases])
+        axis.set(title=f"p = {p}", ylabel="times as fast")
+    axes[0].legend(fontsize=8, ncols=4)
+    return drawn
+
+
 # pictures of the page alone, which need no results of a benchmark
-PAGE = {"level_groups": level_groups, "copies": picture}
+PAGE = {"level_groups": level_groups, "copies": picture, "gains": gains}

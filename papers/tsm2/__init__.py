@@ -1,4 +1,4 @@
-"""Chen et al., TSM2: optimizing tall-and-skinny matrix-matrix multiplication on GPUs."""
+"""Rivera et al., TSM2X: high-performance tall-and-skinny matrix-matrix multiplication on GPUs."""
 
 from mansard.bench.extension import Extension, Picture
 

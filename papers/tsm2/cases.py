@@ -1,4 +1,4 @@
-"""The experiments of TSM2 (Chen et al.): its four steps (figure 6), small and rectangular
+"""The experiments of TSM2X (Rivera et al.): its four steps (figure 6), small and rectangular
 operands (4 and 12), and its model's choice against a grid."""
 
 from __future__ import annotations

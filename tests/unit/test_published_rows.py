@@ -16,7 +16,20 @@ import bench_samples
 import pytest
 
 from mansard import cli
-from mansard.bench import cover, freshness, lines, readme, readme_sets, report, rows, runner, store, summary, yardstick
+from mansard.bench import (
+    cover,
+    extremes,
+    freshness,
+    lines,
+    readme,
+    readme_sets,
+    report,
+    rows,
+    runner,
+    store,
+    summary,
+    yardstick,
+)
 from mansard.bench.cases import Case, select
 from mansard.bench.operations import work_of
 from mansard.kernels import family_of
@@ -169,12 +182,35 @@ def test_the_page_shows_what_the_results_hold() -> None:
     text = PAGE.read_text()
     assert readme.results_of(PAGE) == ROOT / "results"
     assert readme.filled(text, ROOT / "results") == text
+    front = (ROOT / "README.md").read_text()
+    assert readme.front(front, ROOT / "results") == front
+    assert len(front.splitlines()) <= 80, "two screens"
+
+
+def test_the_table_of_extremes_has_the_best_and_the_worst_row() -> None:
+    """Of all dtypes and layouts; without doubtful rows, and with what a number rests on."""
+    about = {"contender": rows.OURS, "status": "ok", "pins": {}, "operation": "gram", "mode": "device", "same": False,
+             "temperature": "cold", "layout": "row", "dtype": "float64", "yardstick": "read"}  # fmt: skip
+
+    def row(M: int, share: float, x_peer: float | None = None, **more: Any) -> dict[str, Any]:
+        return about | {"M": M, "N": M, "percent_bandwidth": share, "x_peer": x_peer} | more
+
+    made = [row(1, 99.0, 1.04), row(41, 63.4, 3.0, dtype="complex64"), row(64, 80.0, 0.826, layout="col"),
+            row(65, 5.0, 0.1), row(2, 20.0, 0.5, layout="padded"), row(3, 10.0, 0.2, pins={"TILE": 1})]  # fmt: skip
+    chosen = extremes._tall("gram")(made)
+    best, worst = (extremes._end(chosen, "percent_bandwidth", pick, "cuda") for pick in (max, min))
+    assert best == "99 % of read at 1; 3.0 x at 41 (complex64)"
+    assert worst == "63 % at 41 (complex64); 0.83 x at 64 (column-major)"
+    scaled = [row(4, 50.0, 90.0, peer_marks=["scaled"]), row(8, 40.0, 12.0)]
+    assert extremes._end(scaled, "", max, "cuda") == "12 x at 8", "a scaled peer is no best case where there is another"
+    assert extremes._end(scaled[:1], "", max, "cuda") == "90 x‡ at 4"
+    assert "‡ the peer" in extremes._written([("some", "90 x‡ at 4", "")])
 
 
 def test_a_page_without_markers_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "page.md").write_text("# nothing\n")
     assert cli.main(["report", "--readme", str(tmp_path / "page.md")]) == 2
-    assert "<!-- table gram" in capsys.readouterr().err
+    assert "<!-- table " in capsys.readouterr().err
 
 
 @pytest.mark.slow

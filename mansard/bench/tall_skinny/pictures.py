@@ -8,7 +8,7 @@ from typing import Any
 from ..extension import Picture
 from ..operations import TALL
 from ..overhead import CHEAPEST
-from ..plots import COLOURS, MARKERS, contenders, figure, plain_ticks, rate_text, style
+from ..plots import COLOURS, MARKERS, contenders, figure, lines, plain_ticks, rate_text, style
 from ..rows import OURS, Row, operation_of
 from ..summary import squares
 from . import matmul_pictures
@@ -27,13 +27,8 @@ def percent(results: dict[str, Any]) -> Any:
         results, f"{what}: share of the roofline limit", -(-len(dtypes) // columns), columns, (7.2, 3.9)
     )
     for axis, dtype in zip(axes, dtypes, strict=False):
-        for number, name in enumerate(contenders(rows)):
-            points = sorted(
-                (row["M"], row["percent_limit"]) for row in rows if row["dtype"] == dtype and row["contender"] == name
-            )
-            axis.plot(
-                *zip(*points, strict=True) if points else ((), ()), label=name, zorder=5 - number, **style(number)
-            )
+        inside = [row for row in rows if row["dtype"] == dtype]
+        lines(axis, inside, contenders(rows), lambda row: row["M"], "percent_limit")
         axis.axhline(100, color="#555555", linewidth=1)
         axis.set(
             title=dtype,

@@ -27,8 +27,11 @@ def kernels():
 def test_forms_have_the_singular_values_of_the_matrices(version, kernels):
     A = _matrices()
     work = versions.Work(np, A.copy(), 1 if version == "nonblocked" else versions.PANEL)
+    marks = []
     with in_order("random"):
-        versions.run(version, work, kernels)
+        versions.run(version, work, kernels, marks.append)
+    steps, panels = (2 * N, 2) if version in ("3", "4") else (0, 0)
+    assert [marks.count(part) for part in ("panel", "square")] == [steps + panels, steps]
     for matrix, d, e in zip(A, work.D, work.E, strict=True):
         exact, found = np.linalg.svd(matrix)[1], np.linalg.svd(np.diag(d) + np.diag(e[:-1], 1))[1]
         assert abs(found - exact).max() < N * np.finfo(float).eps * exact[0]
