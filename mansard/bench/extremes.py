@@ -47,7 +47,8 @@ def blocks(results: Path) -> dict[str, str]:
         found = loaded[line.folder]
         rows = [row for row in line.chosen(found["rows"]) if not row.get("doubtful")]
         backend = found["environment"].get("backend", "")
-        cells.append((line.label, *(_end(rows, line.share, pick, backend) for pick in (max, min))))
+        best, worst = (_end(rows, line.share, pick, backend) for pick in (max, min))
+        cells.append((line.label, best, worst))
         short += cells[-1:] if line.in_readme else []
     return {"short": _written(short), "all": _written(cells)}
 

@@ -6,8 +6,8 @@ rows are, how many samples they have, and which marks it uses. The README's pict
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -185,22 +185,25 @@ def block(name: str, results: Path) -> str:
 
 def filled(text: str, results: Path) -> str:
     """Return the text of a page with its tables made from `results`; ValueError names a marker that is missing."""
-    tables = {name: block(name, results) for name in TABLES}
-    return _placed(text, tables | {_BOUNDS: extremes.blocks(results / "h200")["all"]})
+    made: dict[str, Callable[[], str]] = {name: partial(block, name, results) for name in TABLES}
+    return _placed(text, made | {_BOUNDS: lambda: extremes.blocks(results / "h200")["all"]})
 
 
 def front(text: str, results: Path) -> str:
     """Return the text of README.md with its table of best and worst cases made from `results`."""
-    return _placed(text, {_BOUNDS: extremes.blocks(results / "h200")["short"]})
+    return _placed(text, {_BOUNDS: lambda: extremes.blocks(results / "h200")["short"]})
 
 
-def _placed(text: str, tables: dict[str, str]) -> str:
-    for name, made in tables.items():
-        begin, end = f"<!-- table {name}: mansard report --readme -->", f"<!-- end of table {name} -->"
-        place = re.compile(re.escape(begin) + r"\n.*?" + re.escape(end), re.DOTALL)
-        if not place.search(text):
+def _placed(text: str, tables: dict[str, Callable[[], str]]) -> str:
+    """The text with tables between their markers; all markers are looked for before a table is made."""
+    markers = {name: (f"<!-- table {name}: mansard report --readme -->", f"<!-- end of table {name} -->")
+               for name in tables}  # fmt: skip
+    for begin, end in markers.values():
+        if end not in text.partition(begin)[2]:
             raise ValueError(f"the page has no '{begin}' ... '{end}'")
-        text = place.sub(lambda found, whole=f"{begin}\n{made}\n{end}": whole, text)  # type: ignore[misc]
+    for name, (begin, end) in markers.items():
+        before, _, rest = text.partition(begin)
+        text = f"{before}{begin}\n{tables[name]()}\n{end}{rest.partition(end)[2]}"
     return text
 
 

@@ -243,7 +243,8 @@ def measure_reduction(rows: Rows, end: float) -> None:
     made = versions.Kernels(cuda.backend(), lambda: cupy.cuda.get_current_stream().ptr)
     for n in REDUCED:
         A = matrices("gebrd", n, ELEMENTS // n**2, cupy)
-        work, marks = versions.Work(cupy, A.copy()), []
+        work = versions.Work(cupy, A.copy())
+        marks: list[tuple[str, Any]] = []
 
         def mark(part: str, marks: list[tuple[str, Any]] = marks) -> None:
             marks.append((part, cupy.cuda.Event()))

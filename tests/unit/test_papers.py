@@ -53,8 +53,8 @@ def test_committed_pictures_are_what_the_generator_draws(name, picture):
     paper = read(name)
     drawn = image.open(io.BytesIO(pages.drawn(paper, pages.pictures(paper)[picture])))
     kept = image.open(declared.HERE / name / pages.PICTURES / f"{picture}.png")
-    white = dict((colour, count) for count, colour in drawn.convert("RGB").getcolors(1 << 20)).get((255, 255, 255), 0)
-    assert 0.3 < white / (drawn.width * drawn.height) < 0.99 and len(drawn.getcolors()) > 5, "blank, or no plot"
+    counts = sorted((count for count, _ in drawn.getcolors()), reverse=True)
+    assert 0.3 < counts[0] / sum(counts) < 0.98 and len(counts) > 5, "blank, or no plot"
     if kept.info[pages.DRAWN_BY] == matplotlib.__version__:
         assert drawn.size == kept.size and drawn.convert("RGB").tobytes() == kept.convert("RGB").tobytes(), (
             f"run python -m papers.pages {name}"
@@ -119,7 +119,7 @@ def test_commands_of_a_paper_parse(name, capsys):
     every = capsys.readouterr().out.splitlines()
     lines = [line for line in every if line.startswith("mansard")]
     assert len(every) == len(lines) + sum(each.device != "cuda" for each in paper.experiments)
-    assert lines and not any("tilesize" in line or "steps," in line for line in lines)  # sets for GPUs
+    assert lines and not any("tilesize" in line or "steps,tsm2r" in line for line in lines)  # sets for GPUs
     parser = argparse.ArgumentParser()
     command.add_arguments(parser)
     for line in lines:
