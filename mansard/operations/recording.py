@@ -25,6 +25,7 @@ from ..plan.problem import Options, Problem
 from ..untrusted import Damaged
 from .launcher import LAUNCHER
 
+_ANY_SIZES = "runtime"  # variant of kernels that are the same for all sizes
 _MOST_STRIDES = 64  # integers of a kernel that are known when planning: the longest list has 12
 
 
@@ -38,12 +39,14 @@ def prepared(
         private.append_line(path, json.dumps(described(problem, config, backend.device, strides)))
     if backend.name != "emulated":
         LAUNCHER.start()
-    with notices.compiling(title(problem)):
+    with notices.compiling(title(problem, config)):
         return backend.prepare(kernel), kernel
 
 
-def title(problem: Problem) -> str:
-    """A problem in a few words: `lu solve, float64, 16 x 16, NRHS 1`."""
+def title(problem: Problem, config: Config | None = None) -> str:
+    """A problem in a few words, `lu solve, float64, 16 x 16, NRHS 1`, or a kernel that is compiled for all sizes."""
+    if config is not None and config.VARIANT == _ANY_SIZES:
+        return f"{problem.operation}, {problem.dtype}, sizes as arguments"
     want = dict(problem.traits).get("want")
     sizes = {name: value for name, value in problem.sizes if name != "BATCH" and not (name == "NRHS" and not value)}
     order = [str(sizes.pop(name)) for name in ("M", "N", "K") if name in sizes]

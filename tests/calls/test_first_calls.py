@@ -264,6 +264,37 @@ def test_the_rule_asks_the_size_and_says_so(as_users: list[str]) -> None:
     assert not as_users
 
 
+@needs_cpu
+def test_short_calls_share_a_kernel(as_users: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the sizes alone: up to about a millisecond of work, few rows, and nothing pinned."""
+    from mansard.backends import cpu
+
+    here = cpu.backend().device
+
+    def variant(problem: Problem) -> str:
+        return str(dispatch.choose(problem, here).config.VARIANT)
+
+    def product(n: int, count: int, **traits: Any) -> Problem:
+        return gemm.spec.problem("float64", n, n, n, count, **traits)
+
+    def systems(count: int) -> Problem:
+        return lu.spec.problem("float64", 5, 5, count, NRHS=1, want="solve")
+
+    assert variant(product(6, 1000)) == variant(systems(1000)) == "runtime"
+    assert variant(product(6, 100_000)) != "runtime" != variant(systems(100_000))
+    assert variant(product(17, 10)) != "runtime", "BLAS does as well"
+    assert variant(product(6, 1000, stack_a="pointers")) != "runtime", "addresses are no distances"
+    with ms.pin(VARIANT="simd"):
+        assert variant(product(6, 1000)) == "simd"
+    choice = dispatch.choose(product(6, 1000), here)
+    assert choice.origin == "rule" and "sizes are arguments" in choice.reason
+    text = {gemm.emit.source(product(n, 9), gemm.FAMILY.runtime, "cpu").text for n in (2, 7)}
+    assert len(text) == 1
+    monkeypatch.setenv("MANSARD_LIBRARY_BELOW", "0")
+    settings.reread()
+    assert variant(product(6, 1000)) == "simd"
+
+
 def test_more_work_takes_longer() -> None:
     seconds = [first_calls.library_seconds(gemm.spec.problem("float64", n, n, n, 3)) for n in (1, 2, 5, 16, 40)]
     assert seconds == sorted(seconds) and seconds[0] > 0
