@@ -107,7 +107,7 @@ def test_vectors_are_promoted_and_places_are_not() -> None:
     assert np.array_equal(ms.blas.axpy(y, x, alpha=2.0), 2 * y + x)
     assert np.array_equal(ms.blas.dot(y, 1j * x), (y * 1j * x).sum(-1))
     before = y.copy()
-    with pytest.raises(ValueError, match="x is float64 .* and y float32"):
+    with pytest.raises(ValueError, match=r"x is float64 .* and y float32"):
         ms.blas.swap(x.copy(), y)
     with pytest.raises(TypeError, match=r"x\[0\] is a"):
         ms.blas.swap([1.0, 2.0], y[0])

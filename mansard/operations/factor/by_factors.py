@@ -34,7 +34,8 @@ def answers_for(F: Array, B: Array, backend: str | None = None) -> bool:
         return False
     if F.shape[:-2] != B.shape[:-2] or F.dtype != B.dtype or 0 in B.shape or F.shape[-1] > LARGEST:
         return False
-    return _left_to_library(F.dtype.name, *B.shape[-2:], prod(B.shape[:-2]))
+    rows, columns = B.shape[-2:]
+    return _left_to_library(F.dtype.name, rows, columns, prod(B.shape[:-2]))
 
 
 def _left_to_library(dtype: str, rows: int, columns: int, count: int) -> bool:
