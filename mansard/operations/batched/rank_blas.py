@@ -8,9 +8,10 @@ from functools import lru_cache
 import numpy as np
 from scipy.linalg import get_blas_funcs
 
+from ...arrays import kinds
 from ...arrays.types import Array, Kind
 from ...plan.problem import Problem
-from .rank_products import Update, make_diagonal_real
+from .rank_products import Update, by_products, make_diagonal_real
 
 Product = Callable[..., Array]
 _WIDE = 64  # rows; with fewer a call of BLAS takes longer than the flops that it saves (Xeon, 2026-11-19)
@@ -70,6 +71,23 @@ def by_blas(kind: Kind, form: Update, dtype: str, product: Product) -> Product:
         if hermitian:
             make_diagonal_real(kind, C)
         return C
+
+    return run
+
+
+def through_numpy(kind: Kind, form: Update, dtype: str, product: Product) -> Product:
+    """The update of single matrices of another library in the CPU's memory, as NumPy's arrays of the same memory.
+    `product` answers where a place has no such array."""
+    numpy = kinds.imported("numpy")
+    by_numpy = by_blas(numpy, form, dtype, by_products(numpy, form, None, True))
+    address, download, upload = kind.address, kind.download, kind.upload
+
+    def run(A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
+        place = None if out is None else download(out)
+        if out is not None and place.ctypes.data != address(out):
+            return product(A, B, out, alpha, beta)
+        found = by_numpy(download(A), None if B is None else download(B), place, alpha, beta)
+        return upload(found, A) if out is None else out
 
     return run
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...arrays import kinds as arrays
 from ...arrays.types import Kind, Matrices
 from ...backends.base import Backend, Launch
@@ -53,13 +55,26 @@ def plan_update(A: Matrices, B: Matrices, out: Matrices, backend: str | None, fo
     launch, choice, kernel = _prepare(problem, batch, chosen, backend is None)
     places = (a, b) if out is None else (a, b, given[-1][1])
     run = UpdateRun(kind, problem, chosen, batch, launch, form, copies, places)
-    straight = launch is None and isinstance(choice.route, Library) and is_straight(kind, A, B, form, backend)
-    run.product = by_products(kind, form, backend, straight)
-    if straight and backend is None and rank_blas.pays(problem, (a.shape, b.shape)):
-        run.product = rank_blas.by_blas(kind, form, problem.dtype, run.product)
+    run.product = _product(run, choice, A, B, backend)
     fast = call.counted(kind, out, run.fast)
     verify = call.make_verify(kind, A, B, out, ("a", "b"))
     return Plan(problem, choice, chosen, kernel, fast, verify, launch, run.fast != run.general)
+
+
+def _product(
+    run: UpdateRun, choice: Choice, A: Matrices, B: Matrices, backend: str | None
+) -> Callable[..., Matrices]:  # fmt: skip
+    """The update by BLAS, which computes one triangle, where that is faster, or else by a product."""
+    kind, form, (a, b) = run.kind, run.form, run.given[:2]
+    by_library = run.launch is None and isinstance(choice.route, Library)
+    straight = by_library and is_straight(kind, A, B, form, backend)
+    product = by_products(kind, form, backend, straight)
+    if not by_library or backend is not None or not rank_blas.pays(run.problem, (a.shape, b.shape)):
+        return product
+    if straight:
+        return rank_blas.by_blas(kind, form, run.problem.dtype, product)
+    through = a.view.device[0] == "cpu" and not (kind.on_host_alone or a.listed or a.shape)
+    return rank_blas.through_numpy(kind, form, run.problem.dtype, product) if through else product
 
 
 def _plan_of_other_dtypes(

@@ -267,6 +267,28 @@ def test_numpy_matrices_are_updated_by_blas(name: str, dtype: str, monkeypatch: 
     assert asked and set(asked) == {real}
 
 
+@pytest.mark.parametrize("name", ["syrk", "her2k"])
+def test_tensors_on_cpus_are_updated_like_numpy_arrays(name: str) -> None:
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    rng = np.random.default_rng(3)
+    for n in (7, 70):
+        given = [integers(rng, (n, 5), "complex128") for _ in range(2 if name == "her2k" else 1)]
+        out = integers(rng, (n, n), "complex128")
+        out[range(n), range(n)] = out.diagonal().real
+        tensors, place = [torch.from_numpy(one) for one in given], torch.from_numpy(out.copy())
+        version, update = place._version, getattr(ms.blas, name)
+        for _ in range(2):
+            assert update(*tensors, beta=2.0, out=place) is place
+            update(*given, beta=2.0, out=out)
+        assert np.array_equal(place.numpy(), out) and place._version > version
+        conjugated = [one.conj() for one in tensors]
+        assert np.array_equal(update(*conjugated, out=place).numpy(), update(*(one.conj() for one in given), out=out))
+        leaf = torch.zeros((n, n), dtype=place.dtype, requires_grad=True)
+        with torch.no_grad():
+            update(*tensors, out=leaf)
+        assert np.array_equal(np.tril(leaf.detach().numpy()), np.tril(update(*given)))
+
+
 def test_hermitian_updates_without_a_place_are_hermitian() -> None:
     a = integers(np.random.default_rng(1), (70, 9), "complex128")
     found = ms.blas.herk(a)
