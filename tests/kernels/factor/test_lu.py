@@ -29,6 +29,7 @@ ONE_OF_EACH: list[Config] = [
     Lanes(1), Lanes(4, True), Lanes(8), Lanes(4, VIA="shared"), Block(8, 2), Block(4, 2, "block"),
 ]  # fmt: skip
 
+
 @pytest.mark.parametrize("case", SWAPS, ids=case_id)
 def test_rows_are_exchanged(case: tuple[Problem, Config], gpu_backend: str) -> None:
     swapped(*case, gpu_backend)

@@ -8,8 +8,19 @@ enum class Want { eigh, eigvalsh, svd, svdvals };
 enum class Uplo { lower, upper };
 enum class Method { jacobi, condensed };
 
+// Rows of the matrices of a group: a constant, or (0) a number that is known at run time.
+template <int COUNT>
+struct OrderOf {
+  static constexpr int N = COUNT;
+};
+template <>
+struct OrderOf<0> {
+  int N;
+};
+
 template <class P>
-struct JacobiGroup {
+struct JacobiGroup : OrderOf<P::N> {
+  using OrderOf<P::N>::N;
   using T = typename P::T;
   using Entry = Number<T, P::LANES>;
   using R = typename Entry::R;
@@ -17,10 +28,11 @@ struct JacobiGroup {
   using Lane = Mask<R, P::LANES>;
   using Turn = LaneRotation<T, P::LANES>;
   using Order = Tournament<P::N>;
-  static constexpr int N = P::N, LANES = P::LANES, REALS = Entry::REALS;
+  static constexpr int LANES = P::LANES, REALS = Entry::REALS;
   static constexpr bool SVD = P::WANT == Want::svd || P::WANT == Want::svdvals;
   static constexpr bool HAS_VECTORS = P::WANT == Want::svd || P::WANT == Want::eigh;
-  static constexpr int WORKSPACE = 2 * N * N * REALS + N * LANES;
+  // Reals of the workspace of matrices of n rows.
+  static constexpr int reals(int n) { return 2 * n * n * REALS + n * LANES; }
   R* workspace;
   Lane finite;
   V scale;
@@ -78,7 +90,21 @@ struct JacobiGroup {
     return rotation;
   }
 
-  // Lanes whose matrix is not yet diagonal.
+  // Lanes with an entry that counts beside its own rows' diagonal entries, however small these are beside the others:
+  // eigenvalues of definite matrices have small relative errors then (Demmel and Veselic).
+  MANSARD_INLINE Lane unfinished_anywhere() const {
+    constexpr R TOLERANCE = R(4) * N * Format<R>::ROUNDOFF * Format<R>::ROUNDOFF;
+    Lane any = greater<R, LANES>(V{}, V{});
+    for (int j = 0; j < N; ++j) {
+      const V below = load<LANES>(value(j)) * TOLERANCE;
+      for (int i = 0; i < j; ++i) {
+        const V square = Entry::at(entry(i, j)).square(), bound = absolute<R, LANES>(load<LANES>(value(i)) * below);
+        any = any | (greater<R, LANES>(square, bound) & greater<R, LANES>(square, all(Format<R>::LEAST_SQUARE)));
+      }
+    }
+    return any;
+  }
+  // Lanes whose matrix is not yet diagonal, by its norm.
   MANSARD_INLINE Lane unfinished() const {
     constexpr R TOLERANCE = R(0.25) * N * N * Format<R>::ROUNDOFF * Format<R>::ROUNDOFF;
     V beside{}, along{};
@@ -159,7 +185,7 @@ struct JacobiGroup {
   MANSARD_INLINE Lane iterate() const {
     Lane active = equal<R, LANES>(V{}, V{});
     for (int sweep = 0;; ++sweep) {
-      if constexpr (!SVD) active = unfinished();
+      if constexpr (!SVD) active = P::RELATIVE && sweep < P::SWEEPS ? unfinished_anywhere() : unfinished();
       if (sweep == P::SWEEPS || !active.any()) return active;
       if constexpr (SVD) active = greater<R, LANES>(V{}, V{}), sum_squares();
       for (int round = 0; round < Order::ROUNDS; ++round) {
@@ -230,10 +256,12 @@ struct JacobiGroup {
       for (int i = 0; i < N; ++i) pick(missing, column[i] * inverse, Entry::at(entry(i, j))).to(entry(i, j));
     }
   }
-  // Sorted values, their vectors of norm one.
-  MANSARD_INLINE void finish() const {
+  // Norms of columns, and columns of norm one.
+  MANSARD_INLINE void settle() const {
     if constexpr (SVD) divide_columns();
-    sort();
+  }
+  // After values and vectors were sorted.
+  MANSARD_INLINE void complete() const {
     if constexpr (P::WANT == Want::svd)
       if (is_null(N - 1).any()) complete_basis();
   }

@@ -19,13 +19,14 @@
 //
 // Limits: the first cache up to N = 8, where a rotation is one load and one store per two operations.
 //
-// METHOD condensed: a tridiagonal or bidiagonal matrix and implicit QR instead, for real matrices (symmetric.hpp,
+// METHOD condensed: a tridiagonal or bidiagonal matrix and implicit QR instead (symmetric.hpp,
 // singular.hpp); more than about 12 rows take fewer operations so.
 //
 // Params beside T, N, WANT, UPLO, LAYOUT_A, STACK_A:
 //   LANES   reals per vector: matrices at a time
 //   SWEEPS  sweeps, or steps per row, after which a matrix counts as not converged
 //   METHOD  jacobi or condensed
+//   RELATIVE  eigh by Jacobi's method: |a_ij|^2 <= 4 N u^2 |a_ii a_jj| for all pairs, instead of the norm
 #pragma once
 #include "kernels/factor/jacobi/singular.hpp"
 #include "kernels/factor/jacobi/symmetric.hpp"
@@ -90,14 +91,14 @@ int jacobi_simd(const Arguments& a) {
   using G = GroupOf<P>;
   using R = typename G::R;
   const i64 products = a.BATCH * (G::N * G::N * G::N * 16 + 64);
-  for_groups<G::LANES, G::WORKSPACE>(
+  for_groups<G::LANES, G::reals(P::N)>(
       a.BATCH, a.threads, products, reinterpret_cast<R*>(a.partials), [&](i64 b, int count, R* workspace) {
         G group;
         group.workspace = workspace;
         jacobi_read<P>(a, group, b, count);
         group.begin();
         const auto active = group.iterate();
-        group.finish();
+        group.settle(), group.sort(), group.complete();
         jacobi_write<P>(a, group, active, b, count);
       });
   return 0;

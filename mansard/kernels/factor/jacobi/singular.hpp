@@ -1,6 +1,6 @@
-// Singular values and vectors of real matrices, one matrix per SIMD lane, by way of a bidiagonal matrix.
+// Singular values and vectors, one matrix per SIMD lane, by way of a real bidiagonal matrix.
 //
-//   reflect:  B = U^T A V: column k below its diagonal, then row k beyond the entry beside the diagonal
+//   reflect:  B = U^H A V: column k below its diagonal, then row k beyond the entry beside the diagonal
 //   iterate:  implicit QR steps of B^T B with Wilkinson's shift at the end of every lane's last unreduced block; without
 //             a shift where an entry of the diagonal vanishes, which takes it to the end (Demmel and Kahan)
 //   vectors:  U and V, then the rotations of either side; signs of values go to V
@@ -16,63 +16,66 @@ namespace mansard {
 template <class P>
 struct SingularGroup : CondensedLanes<P> {
   using Lanes = CondensedLanes<P>;
+  using typename Lanes::Entry;
   using typename Lanes::Lane;
   using typename Lanes::R;
   using typename Lanes::V;
   using Lanes::all, Lanes::at, Lanes::entry, Lanes::value, Lanes::off, Lanes::tau, Lanes::second_tau, Lanes::product;
-  using Lanes::cosine, Lanes::sine, Lanes::row, Lanes::N, Lanes::LANES, Lanes::HAS_VECTORS;
+  using Lanes::cosine, Lanes::sine, Lanes::line, Lanes::row, Lanes::N, Lanes::LANES, Lanes::REALS, Lanes::WORDS, Lanes::HAS_VECTORS;
   static constexpr int COLUMNS = 4;
 
   // ---- reduction --------------------------------------------------------------------------------------------
 
-  // Multiply the columns from k + 1 on by the reflection of column k.
-  MANSARD_INLINE void reflect_columns(int k, V factor) const {
+  // Multiply the columns from k + 1 on by H^H, H = I - factor v v^H, with v in column k.
+  MANSARD_INLINE void reflect_columns(int k, Entry factor) const {
     for_tiles<COLUMNS>(k + 1, N, [&](int begin, auto count) __attribute__((always_inline)) {
-      V sums[count] = {};
+      Entry sums[count];
+      MANSARD_UNROLL
+      for (int c = 0; c < count; ++c) sums[c] = Entry::real(V{});
       for (int i = k; i < N; ++i) {
-        const V v = at(entry(i, k));
+        const Entry v = Entry::at(entry(i, k)).conjugate();
         MANSARD_UNROLL
-        for (int c = 0; c < count; ++c) add_product(sums[c], v, at(entry(i, begin + c)));
+        for (int c = 0; c < count; ++c) sums[c].add(v, Entry::at(entry(i, begin + c)));
       }
       MANSARD_UNROLL
-      for (int c = 0; c < count; ++c) sums[c] = sums[c] * factor;
+      for (int c = 0; c < count; ++c) sums[c] = sums[c] * factor.conjugate();
       for (int i = k; i < N; ++i) {
-        const V v = at(entry(i, k));
+        const Entry v = Entry::at(entry(i, k));
         MANSARD_UNROLL
         for (int c = 0; c < count; ++c) {
-          V a = at(entry(i, begin + c));
-          subtract_product(a, v, sums[c]);
-          store<LANES>(entry(i, begin + c), a);
+          Entry a = Entry::at(entry(i, begin + c));
+          a.subtract(v, sums[c]);
+          a.to(entry(i, begin + c));
         }
       }
     });
   }
 
-  // Multiply the rows from k + 1 on by the reflection of row k.
-  MANSARD_INLINE void reflect_rows(int k, V factor) const {
-    for (int i = k + 1; i < N; ++i) store<LANES>(product(i), V{});
+  // Multiply the rows from k + 1 on by G = I - factor v v^H from the right, with v in row k.
+  MANSARD_INLINE void reflect_rows(int k, Entry factor) const {
+    for (int i = k + 1; i < N; ++i) Entry::real(V{}).to(product(i));
     for_tiles<COLUMNS>(k + 1, N, [&](int begin, auto count) __attribute__((always_inline)) {
-      V v[count];
+      Entry v[count];
       MANSARD_UNROLL
-      for (int c = 0; c < count; ++c) v[c] = at(entry(k, begin + c));
+      for (int c = 0; c < count; ++c) v[c] = Entry::at(entry(k, begin + c));
       for (int i = k + 1; i < N; ++i) {
-        V sum = at(product(i));
+        Entry sum = Entry::at(product(i));
         MANSARD_UNROLL
-        for (int c = 0; c < count; ++c) add_product(sum, v[c], at(entry(i, begin + c)));
-        store<LANES>(product(i), sum);
+        for (int c = 0; c < count; ++c) sum.add(v[c], Entry::at(entry(i, begin + c)));
+        sum.to(product(i));
       }
     });
     for_tiles<COLUMNS>(k + 1, N, [&](int begin, auto count) __attribute__((always_inline)) {
-      V v[count];
+      Entry v[count];
       MANSARD_UNROLL
-      for (int c = 0; c < count; ++c) v[c] = at(entry(k, begin + c)) * factor;
+      for (int c = 0; c < count; ++c) v[c] = Entry::at(entry(k, begin + c)).conjugate() * factor;
       for (int i = k + 1; i < N; ++i) {
-        const V sum = at(product(i));
+        const Entry sum = Entry::at(product(i));
         MANSARD_UNROLL
         for (int c = 0; c < count; ++c) {
-          V a = at(entry(i, begin + c));
-          subtract_product(a, v[c], sum);
-          store<LANES>(entry(i, begin + c), a);
+          Entry a = Entry::at(entry(i, begin + c));
+          a.subtract(v[c], sum);
+          a.to(entry(i, begin + c));
         }
       }
     });
@@ -80,12 +83,14 @@ struct SingularGroup : CondensedLanes<P> {
 
   MANSARD_INLINE void reduce() const {
     for (int k = 0; k < N; ++k) {
-      const V left = this->reflector(entry(k, k), entry(k + 1, k), N - 1 - k, LANES, value(k));
-      store<LANES>(tau(k), left);
+      const Entry left = this->reflector(entry(k, k), entry(k + 1, k), N - 1 - k, REALS, value(k));
+      left.to(tau(k));
       reflect_columns(k, left);
       if (k + 1 == N) break;
-      const V right = this->reflector(entry(k, k + 1), entry(k, k + 2), N - 2 - k, N * LANES, off(k));
-      store<LANES>(second_tau(k), right);
+      if constexpr (Entry::COMPLEX)  // the reflection is that of the row's adjoint
+        for (int j = k + 1; j < N; ++j) Entry::at(entry(k, j)).conjugate().to(entry(k, j));
+      const Entry right = this->reflector(entry(k, k + 1), entry(k, k + 2), N - 2 - k, N * REALS, off(k));
+      right.to(second_tau(k));
       reflect_rows(k, right);
     }
     store<LANES>(off(N - 1), V{});
@@ -95,9 +100,11 @@ struct SingularGroup : CondensedLanes<P> {
   MANSARD_INLINE void form() const {
     for (int side = 0; side < 2; ++side)
       for (int i = 0; i < N; ++i)
-        for (int j = 0; j < N; ++j) store<LANES>(row(side, i) + j * LANES, all(i == j));
-    for (int k = N - 1; k >= 0; --k) this->reflect(0, k, N, at(tau(k)), [&](int i) { return entry(i, k); });
-    for (int k = N - 2; k >= 0; --k) this->reflect(1, k + 1, N, at(second_tau(k)), [&](int i) { return entry(k, i); });
+        for (int j = 0; j < N; ++j) Entry::real(all(i == j)).to(row(side, i) + j * REALS);
+    for (int k = N - 1; k >= 0; --k)
+      this->reflect(0, k, N, Entry::at(tau(k)), [&](int i) { return entry(i, k); });
+    for (int k = N - 2; k >= 0; --k)
+      this->reflect(1, k + 1, N, Entry::at(second_tau(k)), [&](int i) { return entry(k, i); });
   }
 
   // ---- iteration --------------------------------------------------------------------------------------------
@@ -132,7 +139,7 @@ struct SingularGroup : CondensedLanes<P> {
     const Lane active = greater<R, LANES>(high, V{});
     singular = singular | (!ended & !greater<R, LANES>(absolute<R, LANES>(at(value(0))), all(LEAST)));
     low = select<R, LANES>(active, low, all(R(N)));
-    const auto [first, last] = Lanes::range(low, high);
+    const auto [first, last] = this->range(low, high);
     // the last two rows of B^T B
     const V above = plus_product(d_above * d_above, e_above, e_above), end = plus_product(d_end * d_end, e_end, e_end);
     const V beside = d_above * e_end, square = beside * beside, apart = (above - end) * R(0.5);
@@ -178,17 +185,16 @@ struct SingularGroup : CondensedLanes<P> {
     return this->repeat([&](V high) { return blocks(high); }, [&](const Blocks& block, int saved) { step(block, saved); });
   }
 
-  // Make the values positive and sort them; their signs go to the columns of V.
-  MANSARD_INLINE void finish() const {
+  // Make the values positive; their signs go to the columns of V.
+  MANSARD_INLINE void settle() const {
     for (int j = 0; j < N; ++j) {
       const V d = at(value(j)), sign = with_sign<R, LANES>(all(1), d);
       store<LANES>(value(j), absolute<R, LANES>(d));
-      for (int i = 0; i < N && HAS_VECTORS; ++i) {
-        R* const place = row(1, i) + j * LANES;
+      for (int i = 0; i < N * WORDS && HAS_VECTORS; ++i) {
+        R* const place = line(1, i) + j * REALS;
         store<LANES>(place, at(place) * sign);
       }
     }
-    this->sort();
   }
 
  private:

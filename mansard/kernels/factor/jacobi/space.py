@@ -14,7 +14,7 @@ from ....rules import Names
 from ...common import configs
 from ...common.configs import OnGpu
 from . import space_cpu, spec, work
-from .space_cpu import Simd
+from .space_cpu import Ragged, Simd
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Block(OnGpu):
     BLOCKS_PER_SM: int = 1  # at least
 
 
-Config: TypeAlias = Threads | Block | Simd
-VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Block, Simd)}
+Config: TypeAlias = Threads | Block | Simd | Ragged
+VARIANTS: dict[str, type[Config]] = {config.VARIANT: config for config in (Threads, Block, Simd, Ragged)}
 LANES = (4, 8, 16, 32)  # of a team of `block`
 to_dict = configs.to_dict
 from_dict = partial(configs.from_dict, "jacobi", VARIANTS)
@@ -53,6 +53,8 @@ def illegal(problem: Problem, config: Config, device: Device) -> str | None:
     """Why the configuration cannot be used for the problem on the device, or None if it can."""
     if config.TARGET == "cpu" or device.backend == "cpu":
         return configs.illegal_on_cpus(space_cpu, problem, config, device)
+    if problem.stack_a == "ragged":
+        return "stack_a='ragged': kernels of CPUs alone read the size of every matrix"
     if isinstance(config, Block):
         return _illegal_block(problem, config, device)
     if reason := spec.refusal(problem) or spec.too_large(problem, spec.LARGEST_OF_THREAD):

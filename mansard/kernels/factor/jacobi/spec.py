@@ -16,8 +16,9 @@ WANTS = ("eigh", "eigvalsh", "svd", "svdvals")
 POINTERS = ("A", "W", "Z", "VH", "INFO")  # of a launch, in this order; null where a problem has no such result
 LARGEST_OF_THREAD = 8  # rows of a matrix in the registers of one thread, on GPUs
 LEAST_OF_BLOCK = 2  # rows of a matrix in the shared memory of a block, on GPUs
-LARGEST_ON_CPU = 16  # rows of a matrix in a SIMD lane, by Jacobi's method
-LARGEST_OF_ANY, LARGEST_COMPLEX = 128, 24  # by any method: larger matrices, and complex ones, were not measured to win
+LARGEST_ON_CPU = 128  # rows of a matrix in a SIMD lane, by Jacobi's method where no library has it
+LARGEST_BESIDE_GEJSV = 16  # rows of real matrices for singular values: LAPACK's gejsv does larger ones
+LARGEST_OF_ANY = 128  # by any method: larger matrices were not measured to win
 shape = partial(operands.shape, SHAPES)
 
 
@@ -29,7 +30,9 @@ def problem(
     eigh, eigvalsh  A = Z diag(W) Z^H with W ascending; A is Hermitian, and only its triangle `uplo` is read
     svd, svdvals    A = Z diag(W) VH with W descending
 
-    `method` is `any` where a reduction to condensed form may take the place of Jacobi's sweeps (CPUs).
+    `method` is `any` where a reduction to condensed form may take the place of Jacobi's sweeps (CPUs); Jacobi's own has
+    eigenvalues of definite matrices with small relative errors there. A `ragged` stack (CPUs) has matrices of up to N
+    rows, and a table says where each of them and its results are.
     `given` are layout_a, pitch_a and stack_a (`common/operands.py`). W is [BATCH][N] and real; Z and VH are
     [BATCH][N][N], row-major; INFO is 0, N (no convergence) or N + 1 (an infinity or a NaN in A; all results are NaN).
     """
@@ -48,8 +51,13 @@ def takes_any_method(problem: Problem) -> bool:
 def largest_on_cpu(problem: Problem) -> int:
     """Rows of the largest matrix in a SIMD lane."""
     if not takes_any_method(problem):
-        return LARGEST_ON_CPU
-    return LARGEST_COMPLEX if problem.is_complex else LARGEST_OF_ANY
+        return LARGEST_BESIDE_GEJSV if is_svd(problem) and not problem.is_complex else LARGEST_ON_CPU
+    return LARGEST_OF_ANY
+
+
+def is_relative(problem: Problem) -> bool:
+    """Whether eigenvalues on CPUs are to have small relative errors: Jacobi's method was asked for by name."""
+    return not is_svd(problem) and not takes_any_method(problem)
 
 
 def has_vectors(problem: Problem) -> bool:
@@ -79,7 +87,7 @@ def refusal(problem: Problem) -> str | None:
     for name, value, known in (
         ("want", problem.want, WANTS),
         ("uplo", problem.uplo, ("lower", "upper")),
-        ("stack_a", problem.stack_a, ("packed", "strided", "pointers")),
+        ("stack_a", problem.stack_a, ("packed", "strided", "pointers", "ragged")),
     ):
         if value not in known:
             return f"jacobi: {name}={value!r} is not one of {', '.join(known)}"

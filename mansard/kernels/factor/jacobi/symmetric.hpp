@@ -1,6 +1,6 @@
-// Eigenvalues and -vectors of real symmetric matrices, one matrix per SIMD lane, by way of a tridiagonal matrix.
+// Eigenvalues and -vectors of Hermitian matrices, one matrix per SIMD lane, by way of a real tridiagonal matrix.
 //
-//   reflect:  T = Q^T A Q, column N - 1 first:  v = x - beta e,  A <- (I - tau v v^T) A (I - tau v v^T)
+//   reflect:  T = Q^H A Q, column N - 1 first:  v = (x - beta e) / (x_0 - beta),  A <- H^H A H,  H = I - tau v v^H
 //   iterate:  implicit QR steps with Wilkinson's shift at the end of every lane's last unreduced block
 //   vectors:  Z = Q, then the rotations
 //
@@ -17,81 +17,90 @@ namespace mansard {
 template <class P>
 struct SymmetricGroup : CondensedLanes<P> {
   using Lanes = CondensedLanes<P>;
+  using typename Lanes::Entry;
   using typename Lanes::Lane;
   using typename Lanes::R;
   using typename Lanes::V;
   using Lanes::all, Lanes::at, Lanes::entry, Lanes::value, Lanes::off, Lanes::tau, Lanes::product, Lanes::cosine;
-  using Lanes::sine, Lanes::N, Lanes::LANES, Lanes::HAS_VECTORS;
+  using Lanes::sine, Lanes::N, Lanes::LANES, Lanes::REALS, Lanes::HAS_VECTORS;
   static constexpr int COLUMNS = 4;
 
   // ---- reduction --------------------------------------------------------------------------------------------
 
   // product = A v for the first k rows and columns, of which the upper triangle is read.
   MANSARD_INLINE void multiply(int k) const {
-    for (int i = 0; i < k; ++i) store<LANES>(product(i), V{});
+    const Entry none = Entry::real(V{});
+    for (int i = 0; i < k; ++i) none.to(product(i));
     for_tiles<COLUMNS>(0, k, [&](int begin, auto count) __attribute__((always_inline)) {
       constexpr int COUNT = decltype(count)::value;
-      V beside[COUNT], sums[COUNT] = {};
+      Entry beside[COUNT], sums[COUNT];
       MANSARD_UNROLL
-      for (int c = 0; c < COUNT; ++c) beside[c] = at(entry(begin + c, k));
+      for (int c = 0; c < COUNT; ++c) beside[c] = Entry::at(entry(begin + c, k)), sums[c] = none;
       for (int i = 0; i < begin; ++i) {
-        const V factor = at(entry(i, k));
-        V sum = at(product(i));
+        const Entry factor = Entry::at(entry(i, k));
+        Entry sum = Entry::at(product(i));
         MANSARD_UNROLL
         for (int c = 0; c < COUNT; ++c) {
-          const V a = at(entry(i, begin + c));
-          add_product(sum, a, beside[c]), add_product(sums[c], a, factor);
+          const Entry a = Entry::at(entry(i, begin + c));
+          sum.add(a, beside[c]), sums[c].add(a.conjugate(), factor);
         }
-        store<LANES>(product(i), sum);
+        sum.to(product(i));
       }
       MANSARD_UNROLL
       for (int c = 0; c < COUNT; ++c) {
         MANSARD_UNROLL
         for (int i = 0; i < c; ++i) {
-          const V a = at(entry(begin + i, begin + c));
-          add_product(sums[i], a, beside[c]), add_product(sums[c], a, beside[i]);
+          const Entry a = Entry::at(entry(begin + i, begin + c));
+          sums[i].add(a, beside[c]), sums[c].add(a.conjugate(), beside[i]);
         }
-        add_product(sums[c], at(entry(begin + c, begin + c)), beside[c]);
+        sums[c].add(Entry::real(at(entry(begin + c, begin + c))), beside[c]);
       }
       MANSARD_UNROLL
-      for (int c = 0; c < COUNT; ++c) store<LANES>(product(begin + c), sums[c]);
+      for (int c = 0; c < COUNT; ++c) sums[c].to(product(begin + c));
     });
   }
 
-  // A -= v w^T + w v^T, with w = tau A v - (tau^2 v^T A v / 2) v.
-  MANSARD_INLINE void update(int k, V factor) const {
+  // A -= v w^H + w v^H, with w = tau A v - (|tau|^2 v^H A v / 2) v.
+  MANSARD_INLINE void update(int k, Entry factor) const {
     V along{};
-    for (int i = 0; i < k; ++i) add_product(along, at(product(i)), at(entry(i, k)));
-    along = along * factor * factor * R(-0.5);
-    for (int i = 0; i < k; ++i) store<LANES>(product(i), plus_product(at(product(i)) * factor, along, at(entry(i, k))));
+    for (int i = 0; i < k; ++i) {
+      const Entry p = Entry::at(product(i)), v = Entry::at(entry(i, k));
+      add_product(along, p.re, v.re);
+      if constexpr (Entry::COMPLEX) add_product(along, p.im, v.im);
+    }
+    along = along * factor.square() * R(-0.5);
+    for (int i = 0; i < k; ++i)
+      (Entry::at(product(i)) * factor + Entry::at(entry(i, k)) * along).to(product(i));
     for_tiles<COLUMNS>(0, k, [&](int begin, auto count) __attribute__((always_inline)) {
       constexpr int COUNT = decltype(count)::value;
-      V v[COUNT], w[COUNT];
+      Entry v[COUNT], w[COUNT];  // conjugates
       MANSARD_UNROLL
-      for (int c = 0; c < COUNT; ++c) v[c] = at(entry(begin + c, k)), w[c] = at(product(begin + c));
-      const auto subtract = [&](int i, int c, V of_v, V of_w) __attribute__((always_inline)) {
+      for (int c = 0; c < COUNT; ++c) {
+        v[c] = Entry::at(entry(begin + c, k)).conjugate(), w[c] = Entry::at(product(begin + c)).conjugate();
+      }
+      const auto subtract = [&](int i, int c, Entry of_v, Entry of_w) __attribute__((always_inline)) {
         R* const place = entry(i, begin + c);
-        V a = at(place);
-        subtract_product(a, of_v, w[c]), subtract_product(a, of_w, v[c]);
-        store<LANES>(place, a);
+        Entry a = Entry::at(place);
+        a.subtract(of_v, w[c]), a.subtract(of_w, v[c]);
+        a.to(place);
       };
       for (int i = 0; i < begin; ++i) {
-        const V of_v = at(entry(i, k)), of_w = at(product(i));
+        const Entry of_v = Entry::at(entry(i, k)), of_w = Entry::at(product(i));
         MANSARD_UNROLL
         for (int c = 0; c < COUNT; ++c) subtract(i, c, of_v, of_w);
       }
       MANSARD_UNROLL
       for (int c = 0; c < COUNT; ++c) {
         MANSARD_UNROLL
-        for (int i = 0; i <= c; ++i) subtract(begin + i, c, v[i], w[i]);
+        for (int i = 0; i <= c; ++i) subtract(begin + i, c, v[i].conjugate(), w[i].conjugate());
       }
     });
   }
 
   MANSARD_INLINE void reduce() const {
     for (int k = N - 1; k > 0; --k) {
-      const V factor = this->reflector(entry(k - 1, k), entry(0, k), k - 1, LANES, off(k - 1));
-      store<LANES>(tau(k), factor);
+      const Entry factor = this->reflector(entry(k - 1, k), entry(0, k), k - 1, REALS, off(k - 1));
+      factor.to(tau(k));
       multiply(k);
       update(k, factor);
     }
@@ -101,7 +110,7 @@ struct SymmetricGroup : CondensedLanes<P> {
 
   // Z = H_{N-1} ... H_1: each reflection multiplies what the ones before it have made, its first k rows and columns.
   MANSARD_INLINE void form() const {
-    for (int k = 1; k < N; ++k) this->reflect(0, 0, k, at(tau(k)), [&](int i) { return entry(i, k); });
+    for (int k = 1; k < N; ++k) this->reflect(0, 0, k, Entry::at(tau(k)), [&](int i) { return entry(i, k); });
   }
 
   // ---- iteration --------------------------------------------------------------------------------------------
@@ -135,7 +144,7 @@ struct SymmetricGroup : CondensedLanes<P> {
     const V shift = below - square / select<R, LANES>(equal<R, LANES>(divisor, V{}), all(1), divisor);
     const Lane active = greater<R, LANES>(high, V{});
     low = select<R, LANES>(active, low, all(R(N)));
-    const auto [first, last] = Lanes::range(low, high);
+    const auto [first, last] = this->range(low, high);
     return {low, high, shift, first, last};
   }
 
@@ -162,7 +171,7 @@ struct SymmetricGroup : CondensedLanes<P> {
     store<LANES>(off(block.last), e);
   }
 
-  MANSARD_INLINE void finish() const { this->sort(); }
+  MANSARD_INLINE void settle() const {}
   // Returns the lanes that have not converged.
   MANSARD_INLINE Lane iterate() const {
     reduce();

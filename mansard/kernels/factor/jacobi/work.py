@@ -36,12 +36,13 @@ def _flops_of_sweeps(problem: Problem) -> float:
 
 def _flops_of_condensed(problem: Problem) -> float:
     """Flops of a matrix by way of its condensed form; no bound where that is not allowed."""
-    if not spec.takes_any_method(problem) or problem.is_complex:
+    if not spec.takes_any_method(problem):
         return inf
     sides, N = 2 if spec.is_svd(problem) else 1, problem.N
     rotations = 1.25 * N * N  # to find the values of random matrices
-    reduction, iteration = sides * 4 / 3 * N**3, 30 * rotations
-    vectors = (4 / 3 * N**3 + 6 * N * rotations) if spec.has_vectors(problem) else 0.0
+    product, turned = (4, 2) if problem.is_complex else (1, 1)  # rotations are real
+    reduction, iteration = product * sides * 4 / 3 * N**3, 30 * rotations
+    vectors = (product * 4 / 3 * N**3 + turned * 6 * N * rotations) if spec.has_vectors(problem) else 0.0
     return float(reduction + sides * (iteration + vectors))
 
 
