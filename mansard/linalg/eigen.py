@@ -49,7 +49,8 @@ def eigh(a: Matrices, UPLO: str = "L", *, driver: str = "auto", backend: str | N
     a : array (..., n, n), list of matrices of one shape, Ragged or Interleaved. float32, float64, complex64 or
         complex128 of any strides; of NumPy arrays also integers
     UPLO : `L` or `U`: the triangle that is read; the other one may hold anything
-    driver : `auto`, `jacobi` (eigenvalues with small relative errors where the matrix determines them so), or `qr`
+    driver : `auto`, `jacobi` (on CPUs, to 128 rows, eigenvalues of definite matrices D A D have small relative errors
+        whatever the diagonal D is, if A is well-conditioned; on GPUs errors are relative to the norm), or `qr`
         (tridiagonal form, then implicit QR)
     backend : as for `matmul`
 

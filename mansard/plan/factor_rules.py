@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from .. import settings
 from ..kernels import family_of
+from ..kernels.factor.jacobi import rivals
 from . import few_matrices
 from .libraries import AFTER_FACTORS, BLOCKS, MANY, ROUTES, is_tuned, library
 from .problem import Problem
@@ -64,10 +65,14 @@ def may_divide(problem: Problem, request: Request) -> bool:
     return bool(problem.want == "solve" and problem.BATCH >= MANY and problem.N <= _SOLVED_ON_CPUS)
 
 
-_FEW_TINY = 32  # matrices: fewer do not fill the lanes of all cores, and LAPACK is done before a kernel pays
+LEAST = 100e-6  # seconds of LAPACK's work, or twice what the settings say, that a kernel of several seconds is worth
 
 
 def few_tiny(problem: Problem, request: Request) -> Iterator[Choice]:
-    """LAPACK on CPUs for the eigenvalues and singular values of a few matrices, unless a record speaks for a kernel."""
-    if request.backend == "cpu" and problem.BATCH < _FEW_TINY and not is_tuned(problem, request):
-        yield library(problem, request, f"fewer than {_FEW_TINY} matrices: LAPACK is done before a kernel pays")
+    """LAPACK on CPUs for the eigenvalues and singular values of few matrices, unless a record speaks for a kernel."""
+    if request.backend != "cpu" or is_tuned(problem, request):
+        return
+    least = max(LEAST, 2e-6 * settings.current().library_below)
+    reason = rivals.lapack_reason(problem, [problem.N] * problem.BATCH, request.device, least)
+    if reason:
+        yield library(problem, request, reason)

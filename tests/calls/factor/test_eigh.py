@@ -22,7 +22,10 @@ from two_sided_cases import (
 
 import mansard as ms
 from mansard import testing
+from mansard.arrays.kinds import KINDS as KINDS_OF_ARRAYS
 from mansard.errors import UnsupportedProblem
+from mansard.operations.factor.two_sided import householder
+from mansard.operations.factor.two_sided.task import Task
 
 pytestmark = pytest.mark.usefixtures("no_plans")
 linalg = ms.linalg
@@ -107,14 +110,15 @@ def test_same_bits_every_time(backend: str) -> None:
 
 @pytest.mark.parametrize("driver", ["auto", "qr", "jacobi"])
 def test_drivers(driver: str) -> None:
-    A = np.stack([hermitian(np.random.default_rng(i), "random", 17, "complex128") for i in range(3)])
-    try:
-        w, z = linalg.eigh(A, driver=driver)
-    except UnsupportedProblem as error:
-        assert driver == "jacobi" and "use driver='auto'" in str(error)
-        return
-    check_eigh(A, w, z, driver, LAPACK)
+    A = hermitian(np.random.default_rng(0), "random", 17, "complex128")[None]  # of `auto`, LAPACK's
+    w, z = linalg.eigh(A, driver=driver)
+    check_eigh(A, w, z, driver, 1 if driver == "jacobi" else LAPACK)
     check_eigenvalues(A, linalg.eigvalsh(A, driver=driver), driver, LAPACK)
+
+
+def test_nobody_has_jacobis_method_for_large_matrices() -> None:
+    with pytest.raises(UnsupportedProblem, match="use driver='auto'"):
+        linalg.eigh(np.eye(129), driver="jacobi")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -133,6 +137,31 @@ def test_tridiagonalize(dtype: str) -> None:
             check_eigenvalues(A, np.linalg.eigvalsh(T.astype("float64")).astype(d.dtype), (dtype, n, kind))
     d, e = linalg.tridiagonalize(A[None], "U", compute_q=False)
     assert d.shape == (1, 7) and e.shape == (1, 6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_reflections_by_the_array_library(dtype: str) -> None:
+    """As GPUs without a kernel have them; tried on NumPy arrays."""
+    rng = np.random.default_rng(3)
+    for n in (1, 2, 5):
+        A = np.stack([hermitian(rng, kind, n, dtype) for kind in ("random", "deficient", "huge", "zero")])
+        found = householder.answer(KINDS_OF_ARRAYS["numpy"], Task("tridiagonalize"), A)
+        Q, d, e = (wide(found[part]) for part in "QDE")
+        T = np.stack([np.diag(d[i]) + np.diag(e[i], 1) + np.diag(e[i], -1) for i in range(len(A))])
+        check_orthonormal(found["Q"], (dtype, n))
+        check_product(A, Q @ T @ adjoint(Q), (dtype, n))
+        found = householder.answer(KINDS_OF_ARRAYS["numpy"], Task("bidiagonalize"), A)
+        B = np.stack([np.diag(wide(d)) + np.diag(wide(e), 1) for d, e in zip(found["D"], found["E"], strict=True)])
+        check_product(A, wide(found["U"]) @ B @ wide(found["VH"]), (dtype, n))
+
+
+def test_bad_matrices_have_no_tridiagonal_form() -> None:
+    A = np.stack([hermitian(np.random.default_rng(i), "random", 5, "float64") for i in range(3)])
+    A[1, 3, 2], A[2, 0, 4] = np.nan, np.inf  # the second one in the triangle that is not read
+    for one in linalg.tridiagonalize(A):
+        assert np.isnan(one[1]).all() and np.isfinite(one[[0, 2]]).all()
+    for one in linalg.bidiagonalize(A[:, :, :4]):
+        assert np.isnan(one[1]).all() and np.isfinite(one[[0, 2]]).all()
 
 
 def test_arguments_are_checked() -> None:

@@ -258,6 +258,7 @@ def test_workspaces_hold_every_size() -> None:
         problem, words = spec.problem(dtype, 1), 2 if dtype.startswith("complex") else 1
         for rows, columns, beside in ((1, 1, 0), (1, 1, 1), (3, 3, 1), (17, 17, 17), (128, 128, 128), (2, 128, 2)):
             for lanes in (16 // real, 32 // real, 64 // real):
+
                 def pitch(reals: int, lanes: int = lanes, real: int = real) -> int:
                     whole = -(-reals // lanes) * lanes
                     return whole + 64 // real if whole * real % 512 == 0 else whole

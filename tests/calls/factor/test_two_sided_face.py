@@ -184,13 +184,12 @@ def test_conjugated_tensors() -> None:
 def test_a_matrix_that_does_not_converge_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """The library raises for the whole stack; the others get their results."""
 
-    def stubborn(by: Any, task: Any, A: Any) -> tuple[Any, ...]:
-        if (A[:, 0, 0] == 7).any():
-            raise np.linalg.LinAlgError("did not converge")
-        return (np.linalg.eigvalsh(A),)
+    quietly = loops.quietly
 
-    monkeypatch.setattr(library, "_numpy", stubborn)
-    monkeypatch.setattr(loops, "quietly", lambda loop, *given, signature: None)  # NumPy's own loop gives up, too
+    def stubborn(loop: Any, A: Any, signature: str) -> Any:
+        return None if (A[:, 0, 0] == 7).any() else quietly(loop, A, signature=signature)
+
+    monkeypatch.setattr(loops, "quietly", stubborn)
     A = np.stack([np.eye(3)] * 9)
     A[[2, 7], 0, 0] = 7
     w, info = linalg.eigvalsh_ex(A)

@@ -1,4 +1,4 @@
-"""Eigenvalues and singular values of ragged batches: padded classes on GPUs, LAPACK on CPUs."""
+"""Eigenvalues and singular values of ragged batches: padded classes on GPUs, lanes and LAPACK on CPUs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from devices import H200
 from linalg_cases import normal
 from ragged_cases import host
 from sweeps_cases import BACKENDS, address
-from two_sided_cases import KINDS, LAPACK, check_eigh, check_svd, general, hermitian
+from two_sided_cases import KINDS, LAPACK, check_eigh, check_product, check_svd, general, hermitian
 
 import mansard as ms
 from mansard import testing
@@ -182,27 +182,71 @@ def test_chains_with_a_thread_per_matrix_come_first(monkeypatch: pytest.MonkeyPa
 
 
 @needs_cpu
-def test_cpus_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Sizes of which there are many matrices, or one, are LAPACK's, in ragged batches and in lists."""
+def test_cpus_have_one_kernel_for_all_sizes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In ragged batches and in lists; matrices that are tall, or larger than lanes take, are LAPACK's."""
     linalg.eigh([np.eye(2), np.eye(3)])  # the loop that reads lists is compiled once
+    rng, kernels, prepare = np.random.default_rng(4), list[Any](), CpuBackend.prepare
+    monkeypatch.setattr(CpuBackend, "prepare", lambda self, one: kernels.append(one) or prepare(self, one))
+    orders = (*(1 + i % 19 for i in range(4 * len(KINDS))), 130)
+    for dtype in ("float64", "complex64"):
+        squares = [hermitian(rng, KINDS[i % len(KINDS)], n, dtype) for i, n in enumerate(orders)]
+        below = [np.tril(one) + np.triu(np.full_like(one, np.nan), 1) for one in squares]
+        for form in (list, ms.Ragged.from_list):
+            w, z = linalg.eigh(form(below))
+            again, _ = linalg.eigh([one.conj().T for one in below], "U")
+            for i, one in enumerate(squares):
+                check_eigh(one, w[i], z[i], (dtype, i), LAPACK if len(one) > 128 else 1)
+                assert np.array_equal(again[i], w[i]) or len(one) > 128
+    shapes = [(1 + i % 9, 1 + (i + i // 9 % 3) % 9) for i in range(70)]
+    many = [general(rng, KINDS[i % len(KINDS)], *shape, "complex64") for i, shape in enumerate(shapes)]
+    values = linalg.svdvals(many)
+    for full in (False, True):
+        U, s, Vh = linalg.svd(ms.Ragged.from_list(many), full)
+        for i, one in enumerate(many):
+            check_svd(one, U[i], s[i], Vh[i], (i, one.shape), LAPACK)
+            check_svd(one, U[i], values[i], Vh[i], (i, one.shape), LAPACK)
+            assert not full or (len(U[i].T), len(Vh[i])) == one.shape
+    assert len({one.source for one in kernels}) == 4, "eigh of two dtypes, svdvals and svd"
+
+
+@needs_cpu
+def test_neighbours_on_cpus() -> None:
+    """Results have the bits that they have in a batch of larger matrices, next to others and to NaN."""
+    rng = np.random.default_rng(5)
+    small = [hermitian(rng, "random", 2 + i % 5, "float64") for i in range(40)]
+    large = [hermitian(rng, "random", 19, "float64") for _ in range(3)]
+    large[1][3, 2] = np.nan
+    alone, among = (linalg.eigh_ex(given, backend="cpu") for given in (small, [*large, *small]))
+    assert among.info.tolist() == [0, 20, 0, *(0 for _ in small)]
+    assert np.isnan(among.eigenvalues[1]).all() and np.isnan(among.eigenvectors[1]).all()
+    for i in range(len(small)):
+        assert np.array_equal(alone.eigenvalues[i], among.eigenvalues[3 + i])
+        assert np.array_equal(alone.eigenvectors[i], among.eigenvectors[3 + i])
+
+
+@needs_cpu
+def test_cpus_compile_nothing_for_little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few small matrices are LAPACK's, and so are tall and large ones, whatever their number."""
+    linalg.eigh([np.eye(2), np.eye(3)])
     monkeypatch.setattr(CpuBackend, "prepare", lambda *_: pytest.fail("a kernel was compiled"))
     rng = np.random.default_rng(4)
-    squares = [hermitian(rng, KINDS[i % len(KINDS)], 1 + i % 7, "float64") for i in range(250)]
-    for form in (list, ms.Ragged.from_list):
-        w, z = linalg.eigh(form(squares))
-        values = linalg.eigvalsh(form(squares), "U")
+    squares = [hermitian(rng, "random", n, "float64") for n in (1, 2, 3)]
+    for driver in ("auto", "qr"):
+        w, z = linalg.eigh(squares, driver=driver)
         for i, one in enumerate(squares):
             check_eigh(one, w[i], z[i], i, LAPACK)
-            check_eigh(one, values[i], z[i], i, LAPACK)
-    for dtype in ("float32", "complex128"):
-        many = [normal(rng, (1 + i % 3, 1 + i % 4), dtype) for i in range(60)]
-        for full in (False, True):
-            U, s, Vh = linalg.svd(ms.Ragged.from_list(many), full)
-            for i, one in enumerate(many):
-                rows, columns = one.shape
-                assert U[i].shape == (rows, rows if full else min(rows, columns))
-                check_svd(one, U[i][:, : len(s[i])], s[i], Vh[i][: len(s[i])], (i, one.shape), LAPACK)
-    tall = [normal(rng, (3 + i % 3, 1 + i % 4), "float64") for i in range(40)]
+    many = [normal(rng, (4 + i % 3, 1 + i % 2), "complex128") for i in range(60)]
+    many[7] = normal(rng, (130, 129), "complex128")
+    for full in (False, True):
+        U, s, Vh = linalg.svd(ms.Ragged.from_list(many), full)
+        for i, one in enumerate(many):
+            rows, columns = one.shape
+            assert U[i].shape == (rows, rows if full else min(rows, columns))
+            check_product(one, (U[i][:, : len(s[i])] * s[i]) @ Vh[i][: len(s[i])], (i, one.shape), LAPACK)
+    many[3][0, 0] = np.inf
+    found = linalg.svd_ex(many)
+    assert np.flatnonzero(found.info).tolist() == [3] and np.isnan(found.S[3]).all()
+    tall = [normal(rng, (3 + i % 3, 1 + i % 4), "float64") for i in range(4)]
     right = [normal(rng, (len(one), 2), "float64") for one in tall]
     x, rest, ranks, values = linalg.lstsq(tall, right)
     for i, (one, b) in enumerate(zip(tall, right, strict=True)):

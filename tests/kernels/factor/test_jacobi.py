@@ -19,7 +19,7 @@ from mansard.codegen.geometry import Device
 from mansard.compile import nvrtc
 from mansard.kernels.factor.jacobi import defaults, emit, space, spec, work
 from mansard.kernels.factor.jacobi.space import Block, Threads
-from mansard.kernels.factor.jacobi.space_cpu import Simd
+from mansard.kernels.factor.jacobi.space_cpu import Ragged, Simd
 from mansard.plan.problem import DTYPES, Problem
 
 P = spec.problem
@@ -248,11 +248,16 @@ def test_what_is_not_possible_is_said() -> None:
     }  # fmt: skip
     for words, (problem, config) in said.items():
         assert words in str(space.illegal(problem, config, H200))
-    assert "real matrices" in str(space.illegal(P("complex64", 3, 9, method="any"), Simd(2, METHOD="condensed"), CPU))
+    ragged = P("complex64", 3, 9, method="any", stack_a="ragged")
+    assert "takes ragged batches" in str(space.illegal(ragged, Simd(2), CPU))
+    assert "takes ragged batches" in str(space.illegal(P("float64", 3, 9, method="any"), Ragged(2), CPU))
+    assert "was asked for" in str(space.illegal(P("float64", 3, 9, stack_a="ragged"), Ragged(2), CPU))
+    assert "kernels of CPUs alone" in str(space.illegal(ragged, Threads(), H200))
+    assert [type(one) for one in space.candidates(ragged, CPU)] == 2 * [Ragged]
     assert "was asked for" in str(space.illegal(P("float64", 3, 9), Simd(2, METHOD="condensed"), CPU))
     assert "beyond 128" in str(space.illegal(P("float64", 129, 9, method="any"), Simd(), CPU))
     assert "LANES=3" in str(space.illegal(P("float64", 3, 9), Simd(3), CPU))
-    assert "beyond 16" in str(space.illegal(P("float64", 17, 9), Simd(), CPU))
+    assert "beyond 16" in str(space.illegal(P("float64", 17, 9, want="svd"), Simd(), CPU))
 
 
 def test_svd_reads_both_triangles_with_one_kernel() -> None:

@@ -38,7 +38,8 @@ def parts_of(
     def run(kind: Kind, A: Array) -> list[Array]:
         check_matrices(A, name, square=hermitian or task.is_hermitian)
         find = singular_of_hermitian if hermitian else _compute
-        found = find(kind, task, A, _without_compiling(kind, A, backend) if differs else backend)
+        spares = differs and task.driver != "jacobi"
+        found = find(kind, task, A, _without_compiling(kind, A, backend) if spares else backend)
         return [found[part] for part in task.parts]
 
     ragged = None if hermitian else partial(two_sided_ragged, task, backend)

@@ -81,11 +81,9 @@ def methods(
     on_gpus = _TINY - (dtype.startswith("complex") and not task.is_hermitian)
     if task.driver == "jacobi" or N == 1:
         return [task._replace(driver="jacobi")]
-    largest_of_any = jacobi.spec.LARGEST_COMPLEX if dtype.startswith("complex") else jacobi.spec.LARGEST_OF_ANY
-    if on_cpu and task.driver == "auto" and largest_of_any >= N:
-        return [task._replace(driver="lanes"), task._replace(driver="qr")]
-    tiny = 0 if on_cpu else on_gpus
-    if task.driver == "qr" or tiny < N:
+    if on_cpu and task.driver == "auto":
+        return [task._replace(driver="lanes")]
+    if task.driver == "qr" or on_gpus < N:
         divides = few and task.driver != "qr" and task.want in DIVIDED
         first = ["jacobi"] if rotates and task.driver == "auto" else []
         second = [of_few(task, N)] if divides else []

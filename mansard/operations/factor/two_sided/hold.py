@@ -107,6 +107,9 @@ def steps_of(task: Task, kind: Kind, A: Matrices, backend: str | None, reasons: 
         reasons.append(found.shape.reason)
     if found.shape.name == "adjoint":
         return steps_of(task, kind, kind.allocate((*a.shape, a.columns, a.rows), dtype, like), backend, reasons)
+    if found.shape.name == "padded":
+        square = kind.allocate((*a.shape, a.rows, a.rows), dtype, like)
+        return steps_of(task._replace(full=False), kind, square, backend, reasons)
     if found.shape.name == "triangle":
         vectors = "U" in task.parts
         want = ("complete" if task.full else "reduced") if vectors else "r"

@@ -3,7 +3,7 @@
     A = Q T Q^H,  Q = H_0 H_1 ... H_{n-2},   H_k = I - tau v v^H with v_0 = 1
 
 as LAPACK's sytrd, hetrd and gebrd; in complex arithmetic tau is chosen so that T (or B) is real. It is made of the
-array library's products, and answers where no kernel does: no array library has these functions.
+array library's products, and answers on GPUs where no kernel does; CPUs have LAPACK (`reductions.py`).
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from scipy.linalg import get_lapack_funcs
 from ....arrays.types import Array, Kind
 from ..lapack import in_shares
 from ..task import Found, zeros
+from . import loops
 from .task import Sizes, Task, dtype_of
 
 ONE_CORE = 96  # rows or columns up to which OpenBLAS keeps to one core
@@ -25,16 +26,22 @@ ONE_CORE = 96  # rows or columns up to which OpenBLAS keeps to one core
 def answer(kind: Kind, task: Task, A: Array) -> Found:
     """The parts of the task's result for a stack A (..., m, n) of NumPy, CuPy or PyTorch; no size is zero."""
     lead, (M, N) = tuple(A.shape[:-2]), A.shape[-2:]
-    flat, bad = _finite(kind, task, A.reshape(-1, M, N))
-    one = partial(_guarded, kind, partial(routine(kind, task), task), task)
+    flat, one = A.reshape(-1, M, N), partial(answer_alone, kind, task)
     if kind.on_host_alone:
         found = in_shares(one, [flat], ONE_CORE)
     else:
         most = kind.most_eigenproblems
         found = _joined(kind, [one(flat[i : i + most]) for i in range(0, len(flat), most)])
-    if bad is not None:
-        _spoil(kind, found, bad, N + 1)
     return {part: found[part].reshape((*lead, *found[part].shape[1:])) for part in task.parts}
+
+
+def answer_alone(kind: Kind, task: Task, A: Array) -> Found:
+    """The parts for a stack (batch, m, n), by the calling thread alone."""
+    finite, bad = _finite(kind, task, A)
+    found = _guarded(kind, partial(routine(kind, task), task), task, finite)
+    if bad is not None:
+        _spoil(kind, found, bad, min(A.shape[-2:]) + 1)
+    return found
 
 
 def refusal(kind: Kind, on_cpu: bool, task: Task, dtype: str) -> str | None:
@@ -104,8 +111,21 @@ def routine(kind: Kind, task: Task) -> Callable[[Task, Array], tuple[Array, ...]
     """The function that computes the parts without `info`."""
     if kind.on_host_alone and task.driver != "auto":
         return partial(_one_by_one, _EACH[task.driver, task.is_hermitian])
+    if kind.on_host_alone:
+        return _by_loop
     by: Any = kind.module.linalg
     return partial(_numpy if kind.has_numpy_methods else _torch, by)
+
+
+def _by_loop(task: Task, A: Array) -> tuple[Array, ...]:
+    """NumPy's loop; its public functions where it has no such loop."""
+    run = loops.routine(task, A.dtype.name, Sizes(*A.shape[-2:]))
+    if run is None:
+        return _numpy(np.linalg, task, A)
+    found = run(A)
+    if found is None:
+        raise np.linalg.LinAlgError("an iteration did not converge")
+    return found
 
 
 def _numpy(by: Any, task: Task, A: Array) -> tuple[Array, ...]:
@@ -176,30 +196,7 @@ def _jacobi_singular(task: Task, A: Array) -> tuple[Array, ...]:
     return (U, W, V.T) if vectors else (W,)
 
 
-def _divide_hermitian(task: Task, A: Array) -> tuple[Array, ...]:
-    """Divide and conquer for the tridiagonal matrix: LAPACK's syevd and heevd."""
-    name = "heevd" if np.iscomplexobj(A) else "syevd"
-    W, Z, info = _function(name, A.dtype.name)(A, compute_v=task.want == "eigh", lower=not task.upper)
-    _checked(info)
-    return (W, Z) if task.want == "eigh" else (W,)
-
-
-def _divide_singular(task: Task, A: Array) -> tuple[Array, ...]:
-    """Divide and conquer for the bidiagonal matrix: LAPACK's gesdd."""
-    vectors = task.want == "svd"
-    U, W, VH, info = _function("gesdd", A.dtype.name)(A, compute_uv=vectors, full_matrices=task.full)
-    _checked(info)
-    return (U, W, VH) if vectors else (W,)
-
-
-def each(task: Task) -> Callable[[Task, Array], tuple[Array, ...]] | None:
-    """LAPACK's routine for one finite NumPy matrix, which raises where it does not converge; None: there is none."""
-    return _EACH.get((task.driver, task.is_hermitian))
-
-
 _EACH = {
-    ("auto", True): _divide_hermitian,
-    ("auto", False): _divide_singular,
     ("qr", True): _qr_hermitian,
     ("qr", False): _qr_singular,
     ("jacobi", False): _jacobi_singular,

@@ -12,6 +12,7 @@ import numpy as np
 from ....arrays import kinds as arrays
 from ....arrays.types import Array, Kind
 from ....backends.select import select
+from ....kernels.factor import jacobi
 from ....plan.route import Choice, Nothing
 from ... import stacks
 from ...batched.gemm_call import multiply
@@ -22,9 +23,9 @@ from ..own_routines import is_tame
 from ..plan import factor
 from ..quick import quick as quick_factor
 from ..quick import quick_key
-from ..task import Found, stacked
+from ..task import Found, stacked, zeros
 from ..task import Task as FactorTask
-from . import householder, loops
+from . import householder, loops, reductions
 from . import library as by_library
 from .chunked import ChunkedRun, reduced
 from .routes import decide, problem_of
@@ -74,18 +75,28 @@ def plan_two_sided(task: Task, kind: Kind, A: Array, backend: str | None) -> Two
         choice = Choice(family, Nothing("a size is zero: nothing to compute"), "empty")
         return TwoSidedPlan(partial(_nothing, kind, task, sizes, a), Shape("direct", "a size is zero"), choice)
     choice, method, layout = decide(task, a, chosen, kind, backend)
-    needs_square = method is not None or "D" in task.parts
-    shape = shape_of(task, sizes, prod(a.shape), chosen.device.backend != "cuda", needs_square)
+    needs_square = method is not None or ("D" in task.parts and a.view.device[0] != "cpu")
+    shape = shape_of(task, sizes, prod(a.shape), chosen.device.backend != "cuda", needs_square, _widest(method, a))
     if shape.name == "adjoint":
         return TwoSidedPlan(partial(_by_adjoint, kind, task, backend), shape, choice)
     if shape.name == "triangle":
         return TwoSidedPlan(partial(_by_triangle, kind, task, backend), shape, choice)
+    if shape.name == "padded":
+        return TwoSidedPlan(partial(_by_padding, kind, task, backend), shape, choice)
     if method is None or layout is None:
         return TwoSidedPlan(_by_library(kind, task.for_library, a), shape, choice)
     kernels = ChunkedRun(kind, task, method, a, chosen, layout)
     if "D" in task.parts:
         return TwoSidedPlan(lambda A: reduced(kind, task, kernels.run(A)), shape, choice, kernels)
     return TwoSidedPlan(kernels.run, shape, choice, kernels)
+
+
+def _widest(method: Task | None, a: Operand) -> int:
+    """Rows up to which columns of zeros may make matrices square: kernels with a matrix per SIMD lane bear them."""
+    if method is None or method.driver != "lanes":
+        return 0
+    problem = jacobi.spec.problem(a.view.dtype, 1, 1, want=method.want, method="any")
+    return jacobi.spec.largest_on_cpu(problem)
 
 
 def _nothing(kind: Kind, task: Task, sizes: Sizes, a: Operand, A: Array) -> Found:
@@ -100,7 +111,7 @@ def _by_library(kind: Kind, task: Task, a: Operand) -> Way:
         return general
     if _is_left_to_own(kind, task, a):
         return partial(_own, kind, task, by_library.routine(kind, task), general)
-    loop = loops.bound(task, a.view.dtype)
+    loop = loops.bound(task, a.view.dtype, Sizes(a.rows, a.columns))
     if loop is None:
         return general
     on_host, download, upload = kind.on_host_alone, kind.download, kind.upload
@@ -138,12 +149,15 @@ def _own(kind: Kind, task: Task, routine: Callable[..., tuple[Array, ...]], gene
 
 def _library(kind: Kind, task: Task, a: Operand, A: Array) -> Found:
     A = stacked(kind, A)
-    if "D" in task.parts:
-        return householder.answer(kind, task, A)
-    if a.view.device[0] != "cpu" or _is_left_to_own(kind, task, a):
+    is_on_cpu, is_reduction = a.view.device[0] == "cpu", "D" in task.parts
+    if not is_on_cpu:
+        return (householder if is_reduction else by_library).answer(kind, task, A)
+    if not is_reduction and _is_left_to_own(kind, task, a):
         return by_library.answer(kind, task, A)
     here = kind.download(A)
-    found = by_library.answer(arrays.kind_of(here, "a"), task, here)
+    found = (
+        reductions.answer(task, here) if is_reduction else by_library.answer(arrays.kind_of(here, "a"), task, here)
+    )  # fmt: skip
     return {part: kind.upload(np.asarray(one), A) for part, one in found.items()}
 
 
@@ -168,6 +182,26 @@ def _by_triangle(kind: Kind, task: Task, backend: str | None, A: Array) -> Found
     if task.full:
         Q[..., :columns] = U
     return found | {"U": Q if task.full else U}
+
+
+def padded(kind: Kind, A: Array) -> Array:
+    """The stack with columns of zeros that make its matrices square."""
+    *lead, M, N = A.shape
+    square = zeros(kind, (*lead, M, M), kind.view(A, "a").dtype, A)
+    square[..., :N] = A
+    return square
+
+
+def _by_padding(kind: Kind, task: Task, backend: str | None, A: Array) -> Found:
+    """[A 0] = U diag(S, 0) diag(V, I)^H: values of the padding come last, and its columns of U complete those of A."""
+    A = stacked(kind, A)
+    M, N = A.shape[-2:]
+    found = compute(task._replace(full=False), kind, padded(kind, A), backend)
+    info = found["INFO"]
+    parts = {"W": found["W"][..., :N], "INFO": kind.module.where(info > M - N, info - (M - N), info)}
+    if "U" in task.parts:
+        parts |= {"U": found["U"] if task.full else found["U"][..., :N], "VH": found["VH"][..., :N, :N]}
+    return {part: kind.plain(one) for part, one in parts.items()}
 
 
 def singular_of_hermitian(kind: Kind, task: Task, A: Array, backend: str | None) -> Found:

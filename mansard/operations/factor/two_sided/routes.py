@@ -25,6 +25,7 @@ from .task import Sizes, Task
 
 PHASES = "phases"  # the name of the chain among routes of steps
 _ROUTINE = "the array library, or LAPACK"
+_REDUCTIONS = "LAPACK's sytrd, hetrd and gebrd"
 _REFLECTIONS = "reflections, made of the array library's products"
 _CHAIN = "reduction, iteration and back transformation, a kernel each"
 
@@ -48,7 +49,9 @@ def decide(task: Task, a: Operand, chosen: Any, kind: Kind, backend: str | None)
     order, count = min(a.rows, a.columns), prod(a.shape)
     square = a._replace(rows=order, columns=order)
     family, _ = problem_of(task, a.view.dtype, Sizes(order, order), count, chosen.device.backend == "cpu")
-    reason = _no_kernel(chosen) or (too_few(task, order, count) if backend is None and chosen.name == "cuda" else None)
+    reason = _no_kernel(chosen) or (no_lanes(task, a.view.dtype, order) if chosen.name == "cpu" else None)
+    if backend is None and chosen.name == "cuda":
+        reason = reason or too_few(task, order, count)
     if reason is None:
         may_hand_over = backend is None and task.driver != "jacobi"
         request = Request.of(chosen, task.want, may_hand_over=may_hand_over)
@@ -70,6 +73,17 @@ def _no_kernel(chosen: Any) -> str | None:
     if pin.pins().get("VARIANT") == "vendor":
         return "the vendor's routine was pinned"
     return None
+
+
+def no_lanes(task: Task, dtype: str, order: int) -> str | None:
+    """Why CPUs have no kernel for matrices of so many rows, or None: a matrix per SIMD lane, or none."""
+    if "D" in task.parts:
+        return "CPUs have no kernels for reductions alone"
+    if task.driver == "qr":
+        return "driver='qr' is LAPACK's on CPUs"
+    method = "jacobi" if task.driver == "jacobi" else "any"
+    problem = jacobi.spec.problem(dtype, order, 1, want=task.want, method=method)
+    return jacobi.spec.too_large(problem, jacobi.spec.largest_on_cpu(problem))
 
 
 def too_few(task: Task, order: int, count: int) -> str | None:
@@ -113,7 +127,8 @@ def _said(choice: Choice, count: int, order: int) -> Choice:
 
 def _library(task: Task, family: Family, reason: str, kind: Kind, a: Operand) -> Choice:
     if "D" in task.parts:
-        return Choice(family, Library(_REFLECTIONS, reason), "rule")
+        on_cpu = a.view.device[0] == "cpu"
+        return Choice(family, Library(_REDUCTIONS if on_cpu else _REFLECTIONS, reason), "rule")
     refused = by_library.refusal(kind, a.view.device[0] == "cpu", task, a.view.dtype)
     if refused:
         raise UnsupportedProblem(f"driver='jacobi': {reason}, and {refused}: use driver='auto' or 'qr'")
