@@ -150,9 +150,9 @@ def _own(kind: Kind, task: Task, routine: Callable[..., tuple[Array, ...]], gene
 def _library(kind: Kind, task: Task, a: Operand, A: Array) -> Found:
     A = stacked(kind, A)
     is_on_cpu, is_reduction = a.view.device[0] == "cpu", "D" in task.parts
-    if not is_on_cpu:
-        return (householder if is_reduction else by_library).answer(kind, task, A)
-    if not is_reduction and _is_left_to_own(kind, task, a):
+    if not is_on_cpu and is_reduction:
+        return householder.answer(kind, task, A)
+    if not is_on_cpu or (not is_reduction and _is_left_to_own(kind, task, a)):
         return by_library.answer(kind, task, A)
     here = kind.download(A)
     found = (
