@@ -3,8 +3,12 @@ sizes are constants, so that nobody can tell which of them answered."""
 
 from __future__ import annotations
 
+import ctypes
+import platform
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import gemm_cases
@@ -17,6 +21,8 @@ from sparing import SHARE
 
 from mansard import testing
 from mansard.backends import cpu
+from mansard.codegen.geometry import Device, Kernel
+from mansard.compile import cxx
 from mansard.kernels.batched import gemm, gemv
 from mansard.kernels.batched.gemm import runtime, space_cpu
 from mansard.kernels.batched.gemm.runtime import Runtime
@@ -153,6 +159,47 @@ def test_systems_have_the_bits_of_constant_sizes() -> None:
     for name in ("F", "X", "pivots", "info"):
         one, other = (getattr(each, name) for each in found)
         assert one is None or (one == other).all(), (want, name)
+
+
+# ---- other processors -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("family", ["gemm", "lu"])
+def test_other_vectors(family: str) -> None:
+    """Compiled for vectors of 32 or of 16 bytes, in turn."""
+    march, needs, vector_bytes = (("haswell", "avx2", 32), ("x86-64", "sse2", 16))[SHARE.seed % 2]
+    info = Path("/proc/cpuinfo")
+    flags = info.read_text() if info.exists() and platform.machine() == "x86_64" else ""
+    if needs not in flags or "fma" not in flags:
+        pytest.skip(f"this processor has no {needs}")
+    device = replace(cpu.backend().device, vector_bytes=vector_bytes)
+    make = _products_for if family == "gemm" else _systems_for
+    cases = [make(device, *sizes) for sizes in ((1, 1), (3, 5), (7, 2), (13, 9))]
+    binary = cxx.compile_cpu(cases[0][0].source, (f"-march={march}",)).binary
+    for kernel, pointers, is_right in cases:
+        cpu.CpuLaunch(ctypes.CDLL(str(binary)), kernel)(pointers, (1.0, 0.0, 0.0, 0.0) if family == "gemm" else (), 0)
+        assert is_right(), kernel.fixed
+
+
+Case = tuple[Kernel, tuple[int, ...], Callable[[], bool]]
+
+
+def _products_for(device: Device, n: int, more: int) -> Case:
+    problem = P("float64", n, more, n, 21, layout_b="col")
+    A, B, C = (gemm_cases.numbers(problem, side, np, i, True) for i, side in enumerate("abc"))
+    stacks = [gemm_cases.stack_of(problem, side, np, one) for side, one in zip("abc", (A, B, C), strict=True)]
+    steps = tuple(step for stack in stacks for step in stack.strides)
+    kernel = gemm.emit.kernel(problem, Runtime(), device, steps)
+    return kernel, tuple(stack.pointer for stack in stacks), lambda: bool((stacks[2].view == A @ B).all())
+
+
+def _systems_for(device: Device, n: int, more: int) -> Case:
+    problem = lu.spec.problem("float64", n, n, 11, NRHS=more, want="solve")
+    A, B = (np.random.default_rng(n).standard_normal((11, n, columns)) for columns in (n, more))
+    X, pivots, info = np.full_like(B, np.nan), np.zeros((11, n), np.int32), np.zeros(11, np.int32)
+    pointers = tuple(one.ctypes.data for one in (A, A, pivots, B, X, info))
+    kernel = lu.emit.kernel(problem, lu_runtime.Runtime(), device, lu.spec.strides(problem))
+    return kernel, pointers, lambda: np.allclose(A @ X, B, atol=1e-9)
 
 
 def test_reasons() -> None:
