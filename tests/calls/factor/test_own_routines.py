@@ -15,7 +15,7 @@ from mansard.operations.factor.two_sided import loops
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.usefixtures("no_plans")
-N = 100  # beyond what threads share, and what kernels are compiled for
+N = 140  # rows beyond which no kernel is compiled for a few matrices
 
 
 def operands(dtype: str, seed: int = 0) -> tuple[Any, Any, Any]:
@@ -92,7 +92,7 @@ def test_bad_matrices_are_looked_at_by_lapack() -> None:
             assert abs(F[0].numpy() @ F[0].numpy().T - S[0]).max() <= 1e-11 * abs(S).max()
         X, info = ms.linalg.solve_ex(torch.from_numpy(A), torch.from_numpy(B))
         assert info.tolist() == ms.linalg.solve_ex(A, B)[1].tolist() and info[1] > 0
-        assert abs(A[0] @ X[0].numpy() - B[0]).max() <= 1e-9
+        assert abs(A[0] @ X[0].numpy() - B[0]).max() <= 1e-9 and torch.isnan(X[1]).all()
         w, _, info = ms.linalg.eigh_ex(torch.from_numpy(nan))
         assert info.tolist() == [0, N + 1] and np.isnan(w[1].numpy()).all() and np.isfinite(w[0].numpy()).all()
     with pytest.raises(np.linalg.LinAlgError, match=r"a\[1\] is not positive definite"):
