@@ -30,7 +30,7 @@ class Ragged(OnCpu):
     """A matrix per lane, each of its own size: one kernel for all sizes, by condensed forms."""
 
     VARIANT: ClassVar[str] = "ragged"
-    HEADER: ClassVar[str] = "kernel_ragged.hpp"
+    HEADER = "kernel_ragged.hpp"
     LANES: int = 4  # reals per vector, matrices at a time
     SWEEPS: int = 30  # steps per row after which a matrix counts as not converged
 
