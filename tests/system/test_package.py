@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -86,6 +87,15 @@ def test_the_version_is_the_same_everywhere(wheel: Path) -> None:
     assert wheel.name.startswith(f"mansard-{version}-py3-none-any")
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
     assert f"\n## {version}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+def test_the_licence_is_declared_for_every_file() -> None:
+    """REUSE.toml, which `reuse lint` reads, says of all files what pyproject.toml says of the package."""
+    (declared,) = tomllib.loads((ROOT / "REUSE.toml").read_text())["annotations"]
+    licence = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["license"]
+    assert (declared["path"], declared["SPDX-License-Identifier"]) == ("**", licence)
+    (text,) = (ROOT / "LICENSES").iterdir()
+    assert text.name == f"{licence}.txt" and text.read_text() == (ROOT / "LICENSE").read_text()
 
 
 @needs_cpu
