@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 SECTIONS = ("Parameters", "Attributes", "Returns", "Yields", "Raises", "Examples", "Notes")
+COST = "Cost: "  # begins a paragraph
 _LISTS = ("Parameters", "Attributes")
 _ITEM = re.compile(r"^(\**\w[\w*, .]*?) : (.*)$")
 _TICKS = re.compile(r"(`[^`]*`)")
@@ -71,7 +72,8 @@ def _prose(body: list[str]) -> str:
         elif lines[0].startswith("    "):
             found.append(f"```text\n{inspect.cleandoc(text)}\n```")
         else:
-            found.append("\n".join(map(escaped, lines)))
+            text = "\n".join(map(escaped, lines))
+            found.append(f"**Cost**: {text.removeprefix(COST)}" if text.startswith(COST) else text)
     return "\n\n".join(found)
 
 

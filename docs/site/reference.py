@@ -29,7 +29,8 @@ class Group(NamedTuple):
     module: str
     spelled: str  # how users write the module
     names: tuple[str, ...]  # none: its __all__
-    bad_input: str = ""  # what happens to it, where that is alike for all functions of the page
+    bad_input: str  # what happens to it, which is alike for all functions of the page
+    cost: str = ""  # of every function of the page, where one sentence says it
 
     def members(self) -> list[tuple[str, Any]]:
         """Functions and classes; named tuples, which are results of functions, last."""
@@ -38,12 +39,23 @@ class Group(NamedTuple):
         found = [(name, thing) for name, thing in found if not inspect.ismodule(thing) and callable(thing)]
         return sorted(found, key=lambda each: inspect.isclass(each[1]) and issubclass(each[1], tuple))
 
+    def anchors(self) -> dict[str, str]:
+        """Where each name is on the page: in lower case; of a class that is named as a function, with `-class`."""
+        names = [name for name, _ in self.members()]
+        return {name: name if name.islower() else name.lower() + "-class" * (name.lower() in names) for name in names}
+
 
 _WRONG = ("a wrong shape or option raises ValueError, a wrong kind of array or dtype TypeError or ValueError; the text "
           "names the argument and the remedy, and nothing has been written by then.")  # fmt: skip
 _PRODUCTS = f"{_WRONG} NaN and infinity propagate as in IEEE arithmetic."
 _SYSTEMS = (f"{_WRONG} A singular, indefinite or not finite matrix raises LinAlgError where a function says so; it "
             "never changes the results of other matrices of the batch.")  # fmt: skip
+_READING = ("a broken or hostile file raises ValueError with its name and the line; a file that does not exist raises "
+            "OSError, and a matrix that cannot be written TypeError or ValueError.")  # fmt: skip
+_RANKS = (f"{_WRONG} Ranks that disagree (width, dtype, options, another call) all raise RanksDiffer, which names the "
+          "rank and both calls. A rank that fails inside a call makes the others raise RankError with its text, in "
+          "that call or in their next one.")  # fmt: skip
+_FORMED = "time and memory grow with the number of entries; the values and the index of each are written once."
 _TALL = ("gram", "matmul", "matmul_gram", "project", "cholesky_qr", "orthogonalize", "matrix_powers")
 _BATCHES = ("Ragged", "Interleaved", "interleave", "deinterleave")
 _TOOLS = ("plan", "tune", "pin", "precompile")
@@ -54,9 +66,10 @@ GROUPS = [
     Group("batches", "Batches: Ragged, Interleaved", "mansard", "ms", _BATCHES, _WRONG),
     Group("sparse", "ms.sparse", "mansard.sparse", "ms.sparse", (), _PRODUCTS),
     Group("sparse-linalg", "ms.sparse.linalg", "mansard.sparse.linalg", "ms.sparse.linalg", (), _WRONG),
-    Group("sparse-matrices", "ms.sparse.matrices", "mansard.sparse.matrices", "ms.sparse.matrices", (), _WRONG),
-    Group("sparse-io", "ms.sparse.io", "mansard.sparse.io", "ms.sparse.io", ()),
-    Group("distributed", "ms.distributed", "mansard.distributed", "ms.distributed", ()),
+    Group("sparse-matrices", "ms.sparse.matrices", "mansard.sparse.matrices", "ms.sparse.matrices", (), _WRONG,
+          _FORMED),
+    Group("sparse-io", "ms.sparse.io", "mansard.sparse.io", "ms.sparse.io", (), _READING),
+    Group("distributed", "ms.distributed", "mansard.distributed", "ms.distributed", (), _RANKS),
     Group("plans", "Plans, tuning, pins", "mansard", "ms", _TOOLS, _WRONG),
 ]
 
@@ -91,8 +104,8 @@ def places() -> dict[str, str]:
     found = {}
     for group in groups():
         prefix = group.spelled.removeprefix("ms").lstrip(".")
-        for name, _ in group.members():
-            found[f"{prefix}.{name}" if prefix else name] = f"docs/reference/{group.file}.md#{name.lower()}"
+        for name, anchor in group.anchors().items():
+            found[f"{prefix}.{name}" if prefix else name] = f"docs/reference/{group.file}.md#{anchor}"
     return found
 
 
@@ -105,10 +118,11 @@ def pages() -> dict[str, str]:
 def page(group: Group) -> str:
     module = import_module(group.module)
     head = markdown(module) if group.module != "mansard" and not group.names else ""
-    bad = f"**Bad input**: {group.bad_input}" if group.bad_input else ""
-    parts = [f"# {group.title}", head, bad]
+    cost = f"**Cost**: {group.cost}" if group.cost else ""
+    parts = [f"# {group.title}", head, f"**Bad input**: {group.bad_input}", cost]
+    anchors = group.anchors()
     for name, thing in group.members():
-        parts += [f"## {name} {{ #{name.lower()} }}", described(f"{group.spelled}.{name}", thing), costs(name, group)]
+        parts += [f"## {name} {{ #{anchors[name]} }}", described(f"{group.spelled}.{name}", thing), costs(name, group)]
         if inspect.isclass(thing):
             parts += members(thing)
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -184,8 +198,9 @@ def _index() -> str:
              "tests run, and the bytes and flops of a call.", "", *_TYPES, ""]  # fmt: skip
     for group in groups():
         lines += [f"## [{group.title}]({group.file}.md)", "", "| name | what it does |", "|---|---|"]
+        anchors = group.anchors()
         for name, thing in group.members():
             first = escaped((inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " "))
-            lines.append(f"| [`{name}`]({group.file}.md#{name.lower()}) | {first} |")
+            lines.append(f"| [`{name}`]({group.file}.md#{anchors[name]}) | {first} |")
         lines.append("")
     return "\n".join(lines)

@@ -24,6 +24,8 @@ def dot(x: Matrices, y: Matrices, *, conj: bool = False, backend: str | None = N
     -------
     An array of the leading dimensions, of the same kind, on the same device.
 
+    Cost: 2 n flops per pair; x and y are read once.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms
@@ -61,6 +63,8 @@ def ger(
     out : array (..., m, n) or list that receives the result; BLAS's update of a matrix is beta = 1
     alpha, beta, backend : as for `gemm`
 
+    Cost: 2 m n flops per pair; m n entries are written, and read first if beta is not zero.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms
@@ -85,6 +89,8 @@ def axpy(x: Matrices, y: Matrices, *, alpha: complex | Array = 1.0, out: Matrice
     alpha : a number, or an array of one number per vector, whose shape broadcasts with the leading dimensions
     out : receives the result; BLAS's update in place is `out=y`
 
+    Cost: 2 n flops per vector. The array library multiplies, then adds: 5 n entries are moved, with `out` 7 n.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms
@@ -100,6 +106,8 @@ def scal(x: Matrices, *, alpha: complex | Array, out: Matrices = None) -> Matric
 
     alpha is a number, or an array of one number per vector, as for `axpy`.
 
+    Cost: n flops per vector; 2 n entries are moved, with `out` 4 n.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms
@@ -112,6 +120,8 @@ def scal(x: Matrices, *, alpha: complex | Array, out: Matrices = None) -> Matric
 
 def swap(x: Matrices, y: Matrices) -> None:
     """Exchange the contents of two batches of vectors, or of matrices, of one shape.
+
+    Cost: 6 n entries are moved, by way of a copy of x; no flops.
 
     Examples
     --------
@@ -128,6 +138,9 @@ def iamax(x: Matrices) -> Matrices:
     """Index, from zero, of the first entry of largest magnitude, for every vector of a batch.
 
     As in BLAS, the magnitude of a complex number is |real| + |imaginary|. NaN counts as the largest.
+
+    Cost: n comparisons per vector. Magnitudes are formed first, so that 3 n real numbers are moved, 8 n for complex
+    vectors.
 
     Examples
     --------

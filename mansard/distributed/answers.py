@@ -48,6 +48,8 @@ kinds.adopt(Rows, RowsKind())
 def later_gram(A: Rows, B: Rows | None = None, **options: Any) -> Sum:
     """Begin `ms.gram(A, B, **options)`; `.wait()` returns it, and other work may be done meanwhile.
 
+    Cost: that of `ms.gram` for the rows of this rank, and one reduction of M x N numbers over all ranks.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms

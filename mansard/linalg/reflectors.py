@@ -28,7 +28,8 @@ def ormqr(
 ) -> Matrices:
     """Multiply by Q of `qr(a, mode="raw")` without forming it: Q c, Q^H c, c Q or c Q^H, for every matrix of a batch.
 
-    A product with k columns takes 4 m n k flops; forming Q (m x m) first would take more.
+    Cost: 4 m n k - 2 n^2 k flops for n reflectors of m entries and k columns; forming Q (m x m) first would take more.
+    c is read and written once per block of reflectors.
 
     Parameters
     ----------
@@ -78,6 +79,8 @@ def larft(v: Matrices, tau: Matrices, *, out: Matrices = None, backend: str | No
     -------
     array (..., k, k), upper triangular, for `larfb`
 
+    Cost: about 2 m k^2 + k^3 / 3 flops: the products V^H V, then a triangle; v is read, k^2 entries are written.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms
@@ -109,7 +112,9 @@ def larfb(
 ) -> Matrices:
     """H c, H^H c, c H or c H^H with a block of reflectors H = I - V T V^H, for every matrix of a batch.
 
-    Three products: 4 m n k flops for n columns (rows) of c. LAPACK's larfb with direct='F', storev='C'.
+    LAPACK's larfb with direct='F', storev='C'.
+
+    Cost: three products, 4 m n k + 2 k^2 n flops for n columns (rows) of c; c is read twice and written once.
 
     Parameters
     ----------
@@ -164,6 +169,8 @@ def laswp(
     inverse : True: exchanges in the opposite order, which puts the rows back
     out : receives the result; it may be a itself
     backend : as for `matmul`
+
+    Cost: no flops; a is read and written once.
 
     Examples
     --------

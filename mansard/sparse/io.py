@@ -29,6 +29,7 @@ import numpy as np
 from scipy import io as scipy_io
 from scipy import sparse
 
+from ..arrays.types import SparseMatrix
 from ..untrusted import Damaged, open_regular
 
 __all__ = ["read", "write"]
@@ -43,12 +44,14 @@ _SYMMETRIC = re.compile(rb"\A([^\n]*)symmetric", re.IGNORECASE)  # the last word
 BROKEN = (ValueError, TypeError, OverflowError, EOFError, IndexError, zlib.error, gzip.BadGzipFile)
 
 
-def read(path: str | os.PathLike[str], *, dtype: Any = None) -> Any:
+def read(path: str | os.PathLike[str], *, dtype: Any = None) -> SparseMatrix:
     """Read a Matrix Market file (.mtx, .mtx.gz) as a scipy.sparse.csr_array.
 
     The other triangle of symmetric, skew-symmetric and Hermitian files is filled in; entries of a pattern are ones;
     entries given twice are added. Values are converted to `dtype`; without it they are float64, complex128 or int64,
     as the file says. A broken file, and one that is refused (above), raises ValueError.
+
+    Cost: one pass over the text, in pieces; memory is that of the matrix and of the entries as they are read.
 
     >>> import os, tempfile, mansard as ms
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -222,12 +225,19 @@ def _filled_up(coords: list[Any], shape: tuple[int, int]) -> Any:
 
 
 def write(
-    path: str | os.PathLike[str], A: Any, *, comment: str = "", symmetry: str | None = None, pattern: bool = False
+    path: str | os.PathLike[str],
+    A: SparseMatrix,
+    *,
+    comment: str = "",
+    symmetry: str | None = None,
+    pattern: bool = False,
 ) -> None:
     """Write a sparse matrix so that reading it gives the same numbers bit by bit; gzipped if the name ends in .gz.
 
     `symmetry` is general, symmetric, skew-symmetric or hermitian. Without it the matrix is examined; of a symmetric
     one half of the entries is written. `pattern` writes no values. A matrix on a GPU is copied to the host.
+
+    Cost: one pass over the entries; the matrix is compared with its transposed unless `symmetry` is given.
 
     >>> import os, tempfile, mansard as ms
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import Array, SparseMatrix
 from .matrices_elasticity import elasticity, elasticity_entries
 from .matrices_graphs import adjacency, channel, channel_entries, delaunay, kronecker, roads
 from .matrices_grid import checked_shape, grid, uniform
@@ -57,7 +58,7 @@ __all__ = [
 _STENCILS = {3: (1, 1, 1), 5: (2, 1, 1), 7: (3, 1, 1), 9: (2, 1, 2), 27: (3, 1, 3), 125: (3, 2, 6)}
 
 
-def band(rows: int, width: int, *, dtype: Any = np.float64, xp: Any = np) -> Any:
+def band(rows: int, width: int, *, dtype: Any = np.float64, xp: Any = np) -> SparseMatrix:
     """A banded matrix: width - 1 on the diagonal, -1 where 0 < abs(i - j) <= (width - 1) / 2; `width` is odd.
 
     >>> import mansard as ms
@@ -84,7 +85,9 @@ def band_entries(rows: int, width: int) -> int:
     return (2 * half + 1) * rows - half * (half + 1)
 
 
-def stencil(points: int, shape: Sequence[int], *, periodic: bool = False, dtype: Any = np.float64, xp: Any = np) -> Any:
+def stencil(
+    points: int, shape: Sequence[int], *, periodic: bool = False, dtype: Any = np.float64, xp: Any = np
+) -> SparseMatrix:
     """The matrix of a stencil on a grid: points - 1 on the diagonal, -1 for every neighbour.
 
     3, 5 and 7 points are crosses on a line, a plane and a box; 9, 27 and 125 are full squares and cubes, 125 with two
@@ -114,7 +117,7 @@ def stencil_entries(points: int, shape: Sequence[int]) -> int:
     )
 
 
-def hpcg(shape: Sequence[int], *, dtype: Any = np.float64, xp: Any = np) -> tuple[Any, Any, Any]:
+def hpcg(shape: Sequence[int], *, dtype: Any = np.float64, xp: Any = np) -> tuple[SparseMatrix, Array, Array]:
     """The HPCG benchmark's system: the matrix (27 points, 26 and -1), the right-hand side, and the solution (ones).
 
     >>> import mansard as ms
@@ -127,7 +130,9 @@ def hpcg(shape: Sequence[int], *, dtype: Any = np.float64, xp: Any = np) -> tupl
     return A, b, xp.ones(A.shape[0], dtype)
 
 
-def convection_diffusion(shape: Sequence[int], peclet: float = 0.5, *, dtype: Any = np.float64, xp: Any = np) -> Any:
+def convection_diffusion(
+    shape: Sequence[int], peclet: float = 0.5, *, dtype: Any = np.float64, xp: Any = np
+) -> SparseMatrix:
     """Central differences for diffusion with a wind along all axes: -1 - peclet upwind, -1 + peclet downwind.
 
     The matrix is not symmetric. Its eigenvalues are real for peclet < 1, complex beyond.
@@ -145,7 +150,7 @@ def convection_diffusion(shape: Sequence[int], peclet: float = 0.5, *, dtype: An
     return grid(shape, offsets, values, dtype=dtype, xp=xp)
 
 
-def randomized(A: Any, seed: int = 0) -> Any:
+def randomized(A: SparseMatrix, seed: int = 0) -> SparseMatrix:
     """A copy of A with random values, whose powers neither grow nor vanish fast.
 
     Values are uniform in [-1, 1), divided by the square root of the mean row length; complex ones in both parts.

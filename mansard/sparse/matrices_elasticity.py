@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import SparseMatrix
 from .matrices_grid import checked_shape, grid
 
 # Integrals over [0, 1] of products of the two linear functions of an element, or of their derivatives; [row][column].
@@ -21,7 +22,7 @@ _STIFFNESS = np.array([[1.0, -1.0], [-1.0, 1.0]])
 _SLOPE = np.array([[-0.5, -0.5], [0.5, 0.5]])  # the row's function differentiated, the column's not
 
 
-def elasticity(shape: Sequence[int], *, poisson: float = 0.3, dtype: Any = np.float64, xp: Any = np) -> Any:
+def elasticity(shape: Sequence[int], *, poisson: float = 0.3, dtype: Any = np.float64, xp: Any = np) -> SparseMatrix:
     """The stiffness matrix of a free elastic body: a box of trilinear elements (unit cubes) with nx x ny x nz nodes.
 
     Displacement c (x, y, z) of node (i, j, k) is row 3 (i + nx (j + ny k)) + c. Young's modulus is 1. All 81 couplings

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import SparseMatrix
 from .matrices_grid import checked_shape, csr, grid, index_type, uniform
 
 
-def channel(shape: Sequence[int] = (500, 98, 98), *, dtype: Any = np.float64, xp: Any = np) -> Any:
+def channel(shape: Sequence[int] = (500, 98, 98), *, dtype: Any = np.float64, xp: Any = np) -> SparseMatrix:
     """Adjacency of a grid: every point with its 18 neighbours across faces and edges, and zeros on the diagonal.
 
     Boundaries are open. The default shape has the rows and entries of SuiteSparse's channel-500x100x100-b050.
@@ -38,7 +39,7 @@ def channel_entries(shape: Sequence[int]) -> int:
     return box - corners - rows
 
 
-def delaunay(count: int, *, seed: int = 0, dtype: Any = np.float64, xp: Any = np) -> Any:
+def delaunay(count: int, *, seed: int = 0, dtype: Any = np.float64, xp: Any = np) -> SparseMatrix:
     """Adjacency of a Delaunay triangulation of `count` random points in the unit square: 6 entries a row on average.
 
     Points are in random order. The matrix is formed on the host.
@@ -61,7 +62,7 @@ def delaunay(count: int, *, seed: int = 0, dtype: Any = np.float64, xp: Any = np
 def kronecker(
     scale: int, edge_factor: int = 16, *, seed: int = 0, dtype: Any = np.float64, xp: Any = np,
     probabilities: tuple[float, float, float] = (0.57, 0.19, 0.19),
-) -> Any:  # fmt: skip
+) -> SparseMatrix:  # fmt: skip
     """Adjacency of a Kronecker (R-MAT) graph of 2^scale vertices, from edge_factor * 2^scale random edges.
 
     Edges are entered both ways and once; loops are dropped. A few rows hold most entries, and no reordering groups
@@ -84,7 +85,7 @@ def kronecker(
     return adjacency(xp, rows[apart], columns[apart], count, dtype)
 
 
-def roads(side: int, *, keep: float = 0.75, seed: int = 0, dtype: Any = np.float64, xp: Any = np) -> Any:
+def roads(side: int, *, keep: float = 0.75, seed: int = 0, dtype: Any = np.float64, xp: Any = np) -> SparseMatrix:
     """Adjacency of a synthetic road network: about 2.25 entries a row.
 
     A share `keep` of the edges of a side x side grid stays; two more vertices cut each edge in three; the largest
@@ -115,7 +116,7 @@ def roads(side: int, *, keep: float = 0.75, seed: int = 0, dtype: Any = np.float
     return adjacency(xp, xp.asarray(rows), xp.asarray(columns), int(chosen.sum()), dtype)
 
 
-def adjacency(xp: Any, rows: Any, columns: Any, count: int, dtype: Any) -> Any:
+def adjacency(xp: Any, rows: Any, columns: Any, count: int, dtype: Any) -> SparseMatrix:
     """The symmetric adjacency matrix of the edges (rows[i], columns[i]) of `count` vertices; repeated edges count once.
 
     >>> import numpy as np, mansard as ms

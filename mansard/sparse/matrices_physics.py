@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.types import SparseMatrix
 from .matrices_grid import grid, joined, uniform
 
 _T1, _T2, _T3 = -1.0, -0.1 / 2.78, -0.095 / 2.78  # graphene: first, second and third neighbours, of 2.78 eV
@@ -16,7 +17,7 @@ _T1, _T2, _T3 = -1.0, -0.1 / 2.78, -0.095 / 2.78  # graphene: first, second and 
 
 def graphene(
     length: int, width: int, *, disorder: float = 0.0, seed: int = 0, dtype: Any = np.float64, xp: Any = np
-) -> Any:
+) -> SparseMatrix:
     """Tight-binding model of a graphene ribbon with hops to third neighbours: 13 entries a row, open boundaries.
 
     Site (l, w) is row l * width + w; `disorder` adds a potential uniform in [-disorder, disorder].
@@ -42,7 +43,7 @@ def graphene(
 def anderson(
     shape: Sequence[int], *, disorder: float = 16.5, hop: float = 1.0, periodic: bool = False, seed: int = 0,
     dtype: Any = np.float64, xp: Any = np,
-) -> Any:  # fmt: skip
+) -> SparseMatrix:  # fmt: skip
     """Anderson's model of localisation: -hop between nearest neighbours of a grid, a random potential on the diagonal.
 
     The potential is uniform in [-disorder, disorder].
@@ -62,7 +63,7 @@ def anderson(
 def topological_insulator(
     shape: Sequence[int], *, mass: float | None = None, disorder: float = 0.0, seed: int = 0, hop: float = 1.0,
     dtype: Any = np.complex128, xp: Any = np,
-) -> Any:  # fmt: skip
+) -> SparseMatrix:  # fmt: skip
     """A three-dimensional topological insulator: four orbitals a site, hops -hop (G1 -+ i G_j) / 2, open boundaries.
 
     The orbitals of a site are adjacent, then its first axis. With `mass` or `disorder` there is a diagonal of
@@ -105,7 +106,7 @@ def topological_insulator(
 
 def spin_chain(
     sites: int, up: int, *, coupling: float = 1.0, anisotropy: float = 1.0, dtype: Any = np.float64, xp: Any = np
-) -> Any:
+) -> SparseMatrix:
     """Heisenberg's XXZ chain of `sites` spins, open ends, in the sector with `up` spins up.
 
     Off the diagonal coupling / 2 exchanges two neighbours that differ. The diagonal is anisotropy * coupling / 4 times
@@ -184,11 +185,11 @@ def spin_chain_entries(sites: int, up: int) -> int:
     return comb(sites, up) + (sites - 1) * unequal
 
 
-def _potential(xp: Any, disorder: float, seed: int, orbitals: int = 1) -> Any:
+def _potential(xp: Any, disorder: float, seed: int, orbitals: int = 1) -> SparseMatrix:
     if not disorder:
         return None
 
-    def potential(begin: int, end: int) -> Any:
+    def potential(begin: int, end: int) -> SparseMatrix:
         first = begin // orbitals
         drawn = uniform(xp, -(-end // orbitals) - first, seed, first)
         return disorder * (2 * xp.repeat(drawn, orbitals)[begin - first * orbitals :][: end - begin] - 1)
@@ -202,7 +203,7 @@ def _gammas() -> tuple[Any, list[Any]]:
     return np.kron(z, np.eye(2)), [np.kron(x, pauli) for pauli in (x, y, z)]
 
 
-def _states(sites: int, up: int) -> Any:
+def _states(sites: int, up: int) -> SparseMatrix:
     """All bit patterns with `up` bits set, ascending."""
     counts = {0: np.zeros(1, np.int64)}  # patterns of the sites so far, by number of bits
     for site in range(sites):

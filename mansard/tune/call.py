@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from ..arrays.types import Matrices, SparseMatrix
 from ..errors import UnsupportedProblem
 from ..operations.planning import plan
 from ..operations.plans import PLANS
@@ -13,12 +15,19 @@ from ..records.trials import ENERGY, GOALS, TIME
 from . import sparse
 from .cases import CASES
 from .energy import tune_energy
-from .session import tune_problem
+from .session import TuningResult, tune_problem
 
 
 def tune(
-    operation: str, A: Any, B: Any = None, *, strategy: str = "top", limit: int = 24, goal: str = TIME, **options: Any
-) -> Any:  # fmt: skip
+    operation: str,
+    A: Matrices | SparseMatrix,
+    B: Matrices | int | Iterable[int] = None,
+    *,
+    strategy: str = "top",
+    limit: int = 24,
+    goal: str = TIME,
+    **options: Any,
+) -> TuningResult | sparse.Tuned | list[TuningResult]:
     """Measure candidates for these arrays on their device and remember the winner for later calls.
 
     What is measured are the kernels behind the operation: `tune("matmul", A, B)` tunes the family that answers for
@@ -37,7 +46,8 @@ def tune(
 
     Returns
     -------
-    The tuning result; a list of results for an operation that is made of several.
+    The tuning result, whose `winner` is the fastest trial; of sparse matrices what `ms.sparse.tune` returns. A list
+    of results for an operation that is made of several steps.
 
     Examples
     --------
@@ -68,7 +78,7 @@ def tune(
     return results if isinstance(held, StepsPlan) else results[0]
 
 
-def _tune_sparse(operation: str, A: Any, p: Any, limit: int, options: dict[str, Any]) -> Any:
+def _tune_sparse(operation: str, A: Any, p: Any, limit: int, options: dict[str, Any]) -> sparse.Tuned:
     """Formats of a sparse matrix, and executions of p powers."""
     if hasattr(A, "storage"):  # as `ms.sparse.matrix` made it, which is one of the formats
         A = A.to_scipy() if A.device[0] == "cpu" else A.to_cupy()

@@ -50,13 +50,17 @@ def _written(a: Any, xp: Any = doctest, *, dtype: Any = float, **more: Any) -> N
     Returns
     -------
     Nothing.
+
+    Cost: 2 n flops, and n*n
+    bytes.
     """
 
 
 def test_sections_of_a_docstring() -> None:
     text = docstring.markdown(_written)
     assert "- **`a`**: the operand,\n  on two lines\n- **`dtype`**: of the result\n\nA paragraph after" in text
-    assert "**Example**\n\n```pycon\n>>> 1 + 1\n2\n```" in text and text.endswith("**Returns**\n\nNothing.")
+    assert "**Example**\n\n```pycon\n>>> 1 + 1\n2\n```" in text
+    assert text.endswith("**Returns**\n\nNothing.\n\n**Cost**: 2 n flops, and n\\*n\nbytes.")
 
 
 def test_signatures_name_modules_and_types() -> None:
@@ -70,7 +74,55 @@ def test_long_signatures_have_an_argument_a_line() -> None:
     assert lines[1:5] == ["first: int", "/", f"second: str = {'x' * 40!r}", "*"]
 
 
-def test_every_operation_has_its_cost() -> None:
+WITHOUT_COST = {
+    "ms.plan": "what it costs is what the compiler takes: docs/first-calls.md",
+    "ms.tune": "seconds for every candidate, as its docstring says",
+    "ms.sparse.tune": "seconds to minutes, as its docstring says",
+    "ms.precompile": "what the compiler takes: docs/first-calls.md",
+    "ms.pin": "fixes parameters; nothing is computed",
+    "ms.Ragged": "a container; making one moves no data",
+    "ms.Interleaved": "a container; `interleave` has the cost",
+    "ms.sparse.Matrix": "what `ms.sparse.matrix` returns, which has the cost",
+    "ms.sparse.linalg.Propagator": "that of `expm_multiply` for each vector",
+    "ms.sparse.linalg.Report": "a record of what a solver did",
+    "ms.distributed.Batch": "a container; `batch` has the cost",
+    "ms.distributed.Communicator": "a handle",
+    "ms.distributed.DistributedMatrix": "a container; `matrix` has the cost",
+    "ms.distributed.Rows": "a container; operations on it have theirs, and docs/distributed.md the messages",
+}
+
+
+def test_every_public_function_has_its_cost() -> None:
+    """Its own table or sentence, or one for all functions of its page; exceptions are named, and are without."""
+    pages = {group.file: reference.page(group) for group in reference.groups()}
+    without = set()
+    for group, name, thing in MEMBERS:
+        part = pages[group.file].partition(f"{{ #{group.anchors()[name]} }}")[2].partition("\n## ")[0]
+        if "**Cost**" not in part and not group.cost and not _is_result(thing):
+            without.add(f"{group.spelled}.{name}")
+    assert without == set(WITHOUT_COST)
+
+
+def test_anchors_of_a_page_differ() -> None:
+    for group in reference.groups():
+        anchors = group.anchors()
+        assert len(set(anchors.values())) == len(anchors), group.file
+    assert reference.places()["sparse.Matrix"].endswith("sparse.md#matrix-class")
+
+
+def test_every_page_says_what_happens_to_bad_input() -> None:
+    for group in reference.groups():
+        assert f"**Bad input**: {group.bad_input}" in reference.page(group) and len(group.bad_input) > 40, group.file
+
+
+def test_public_functions_say_what_they_return() -> None:
+    """No signature says Any of its result, but those of modules that load names when they are asked for them."""
+    vague = [f"{group.spelled}.{name}" for group, name, thing in MEMBERS
+             if not inspect.isclass(thing) and inspect.signature(thing).return_annotation in ("Any", inspect._empty)]
+    assert not vague  # fmt: skip
+
+
+def test_costs_are_tables_of_bytes_and_flops_where_kernels_have_them() -> None:
     page = reference.page(next(one for one in reference.groups() if one.file == "linalg"))
     for name in ("eigh", "svdvals", "lu_solve", "solve", "pinv"):
         part = page.partition(f"{{ #{name} }}")[2].partition("\n## ")[0]

@@ -41,6 +41,9 @@ def matrix(
     DistributedMatrix: `M @ x`, `M.T @ y` and `M.H @ y` take and give a rank's own part of a vector (n,) or of vectors
     side by side (n, k). `ms.sparse.linalg.gmres`, `cg` and `expm_multiply` take it, and `ms.distributed.matrix_powers`.
 
+    Cost: every rank stores its rows once; a product takes 2 nnz / ranks flops and sends the entries of x that other
+    ranks' rows read. `reorder` gathers the pattern on every rank.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms

@@ -178,6 +178,9 @@ def matrix_powers(
     exchanges : "one" exchanges ghost zones of depth p once, and computes rows of neighbours again; "each" exchanges the
         entries that rows read before every product; None takes the cheaper. `P.explain()` says which and why
 
+    Cost: 2 p nnz flops over all ranks. "each" sends p messages per neighbour, "one" a single one with the ghost
+    zone of depth p, whose rows are computed again.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms

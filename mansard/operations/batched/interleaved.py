@@ -117,6 +117,8 @@ def interleave(a: Array, lanes: int | None = None) -> Interleaved:
     The copy pays where several operations follow: every SIMD lane, or thread of a warp, then works on a matrix of its
     own, and none is idle at any matrix size. `lanes` is 32 on GPUs and a cache line on CPUs unless given.
 
+    Cost: every entry is read and written once; no flops.
+
     Examples
     --------
     >>> import numpy as np, mansard as ms
@@ -172,6 +174,8 @@ def beside(like: Interleaved, sizes: tuple[int, int]) -> Interleaved:
 
 def deinterleave(x: Interleaved) -> Array:
     """Convert an `Interleaved` batch to an ordinary array (..., rows, columns); the entries are copied.
+
+    Cost: every entry is read and written once; no flops.
 
     >>> import numpy as np, mansard as ms
     >>> ms.deinterleave(ms.interleave(np.ones((3, 2, 2)))).shape

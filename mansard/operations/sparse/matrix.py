@@ -43,8 +43,7 @@ def matrix(
 ) -> Matrix:
     """Store a sparse matrix for fast products: `A @ x` for vectors (n,) and blocks of vectors (n, k).
 
-    Columns of a row are sorted, and duplicates summed. A product moves every stored value and column index once, the
-    vector once and the result once.
+    Columns of a row are sorted, and duplicates summed.
 
     Parameters
     ----------
@@ -59,6 +58,9 @@ def matrix(
         shortest that can hold them
     values : dtype of the stored values, which may be narrower than the matrix: float32 of a float64 one
     backend : as for `ms.matmul`
+
+    Cost: making it sorts the entries of A and copies them. A product takes 2 nnz flops, 8 nnz for complex numbers, and
+    moves nnz values and column indices, x and the result once.
 
     >>> import numpy as np, scipy.sparse, mansard as ms
     >>> A = ms.sparse.matrix(scipy.sparse.diags_array([1.0, 2.0, 3.0]))

@@ -50,6 +50,9 @@ def cg(
     -------
     x, and 0 if it converged, else the number of iterations; with `report` also a Report
 
+    Cost: an iteration takes 2 nnz + 10 n flops (complex numbers: 8 nnz + 20 n), and moves A once and 10 vectors of
+    n entries where kernels fuse the updates.
+
     >>> import numpy as np, scipy.sparse, mansard as ms
     >>> x, info = ms.sparse.linalg.cg(scipy.sparse.diags_array([1.0, 2.0, 4.0]), np.ones(3))
     >>> print(x.round(6), info)

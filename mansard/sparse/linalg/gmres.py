@@ -64,6 +64,10 @@ def gmres(
     -------
     x, and 0 if it converged, else the number of iterations; with `report` also a Report.
 
+    Cost: iteration j of a cycle takes 2 nnz flops for the product and at least 4 j n for the orthogonalization,
+    which moves j basis vectors twice; memory is that of restart + 1 vectors or more. The s products of a block move
+    A fewer than s times where powers are blocked.
+
     Examples
     --------
     >>> import numpy as np, scipy.sparse, mansard as ms

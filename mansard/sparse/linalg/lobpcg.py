@@ -68,6 +68,9 @@ def lobpcg(
     w, the k eigenvalues from the wanted end inwards, and v, (n, k), their B-orthonormal eigenvectors; then what was
     asked for. A UserWarning says if `maxiter` came first.
 
+    Cost: an iteration takes 2 k nnz flops for the product, which moves A once, and some 40 k^2 n for the rest: a
+    Gram matrix of 3 k vectors, new vectors and their products with A.
+
     >>> import numpy as np, scipy.sparse, mansard as ms
     >>> A = scipy.sparse.diags_array(np.arange(1.0, 101.0))
     >>> w, v = ms.sparse.linalg.lobpcg(A, np.eye(100, 2) + 0.01, largest=False, tol=1e-8, maxiter=100)

@@ -60,6 +60,9 @@ def minres(
     x, and 0 if it converged, else the number of iterations; with `report` also a Report. Of a singular system
     without a solution, x has the smallest residual, and the report says so.
 
+    Cost: an iteration takes 2 nnz + 16 n flops (complex numbers: 8 nnz + 32 n), and moves A once and 15 vectors of
+    n entries where kernels fuse the updates.
+
     >>> import numpy as np, scipy.sparse, mansard as ms
     >>> x, info = ms.sparse.linalg.minres(scipy.sparse.diags_array([1.0, -2.0, 4.0]), np.ones(3))
     >>> print(x.round(6), info)

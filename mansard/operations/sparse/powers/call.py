@@ -65,6 +65,10 @@ def matrix_powers(
     Every execution gives the same bits. p products read A p times; a blocked execution reads it fewer times.
     A matrix that is not square raises ValueError.
 
+    Cost: 2 p nnz flops per vector, 8 p nnz for complex numbers. Plain execution moves the stored values and column
+    indices of A p times, and every v_k two or three times. Blocked execution moves A about once where p levels of
+    it fit the cache; `P.explain()` has the bytes of this matrix.
+
     >>> import numpy as np, scipy.sparse, mansard as ms
     >>> P = ms.matrix_powers(scipy.sparse.diags_array([1.0, 2.0, 3.0]), 2)
     >>> P(np.ones(3))
