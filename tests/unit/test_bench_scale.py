@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mansard.bench.scale import model, report
+from mansard.bench.scale import model, report, runs
 
 LATENCY, GAP, OVERHEAD = 2e-6, 2e-10, 3e-5
 MACHINE = {"cores": 2, "read": [10e9, 15e9], "copy": [8e9, 16e9]}
@@ -64,6 +66,15 @@ def test_kernels_share_memory_and_take_turns() -> None:
     tight = SHARED._replace(copy=(8e9, 8e9))
     assert tight.slowed(1.0, 4e9, 4e9, 2) == pytest.approx(2.0) and tight.slowed(1.0, 8e9, 0, 2) != 2.0
     assert model.shared_of({"machine": MACHINE}) == SHARED and model.shared_of({}) is None
+
+
+def test_bandwidth_of_threads_is_measured_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads that take 20 ms each for their own numbers at the same time have twice the rate of one."""
+    monkeypatch.setattr(runs, "_STREAM", 1000)
+    rates = [runs._rate(threads, lambda x, y: time.sleep(0.02), 8) for threads in (1, 2)]
+    assert rates == pytest.approx([8 * 1000 / 0.02, 2 * 8 * 1000 / 0.02], rel=0.3)
+    found = runs.machine()
+    assert found["cores"] == os.cpu_count() and all(rate > 0 for name in ("read", "copy") for rate in found[name])
 
 
 def test_time_of_an_operation() -> None:
