@@ -336,7 +336,7 @@ def tensors() -> None:
 def long() -> None:
     """All rows of rank 0, 2^31 bytes and some more, move to the last rank: every number arrives at its place."""
     rows = (1 << 25) + 3  # of eight numbers: 2^31 + 192 bytes
-    mine = np.arange(8.0 * rows if RANK == 0 else 0).reshape(-1, 8)
+    mine = np.arange(8.0 * rows if RANK == 0 else 0.0).reshape(-1, 8)
     v = Rows(mine, WORLD)
     del mine
     moved = v.redistribute([0] * SIZE + [rows])
