@@ -8,20 +8,19 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import io
 import re
 import sys
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 from mansard.bench.extension import Picture
+from mansard.bench.plots import small_png
 
 from .declared import HERE, MEASURED, NOT, PAPERS, VERDICTS, Answer, Mistake, Paper, read
 from .found import Number, results
 
-PICTURES, DRAWN_BY = "pictures", "matplotlib"  # folder of pictures; a PNG's note of the version that drew it
-_DPI, _COLOURS = 75, 96
+PICTURES = "pictures"
+_DPI = 75
 _EDITED = "<!-- python -m papers.pages writes this page from figures.toml, answers.py and results/: edit those. -->"
 
 
@@ -125,21 +124,7 @@ def drawn(paper: Paper, answer: Answer) -> bytes:
     made = own[which]() if which in own else known[which].draw(results(folder))
     if made is None:
         raise Mistake(f"papers/{paper.name}: {answer.title}: results/{folder} has no rows for picture {which}")
-    return _small(made)
-
-
-def _small(drawn: Any) -> bytes:
-    """A figure as a PNG of few colours, a third of the size: chosen by an octree, which keeps the colours of thin lines
-    apart. Pillow's median cut makes one of orange and vermilion where most of the picture is white."""
-    import matplotlib
-    from PIL import Image, PngImagePlugin
-
-    full, few, about = io.BytesIO(), io.BytesIO(), PngImagePlugin.PngInfo()
-    about.add_text(DRAWN_BY, matplotlib.__version__)  # another version draws other pixels
-    drawn.savefig(full, dpi=_DPI)
-    picture = Image.open(full).convert("RGB").quantize(_COLOURS, Image.Quantize.FASTOCTREE, dither=Image.Dither.NONE)
-    picture.save(few, "PNG", optimize=True, pnginfo=about)
-    return few.getvalue()
+    return small_png(made, _DPI)
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -17,10 +17,9 @@ def axes(count: int = 1, **options: Any) -> tuple[Any, Any]:
 
 
 def save(figure: Any, script: str) -> None:
-    """Write pictures/<script>.png, with 32 colours: a third of the size."""
-    from PIL import Image  # comes with matplotlib
+    """Write pictures/<script>.png."""
+    from mansard.bench.plots import small_png
 
     path = Path(script).with_name("pictures") / f"{Path(script).stem}.png"
-    figure.savefig(path, dpi=80)
-    Image.open(path).convert("RGB").quantize(32, dither=Image.Dither.NONE).save(path, optimize=True)
+    path.write_bytes(small_png(figure, dpi=80))
     print(path)

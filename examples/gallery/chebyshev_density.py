@@ -26,11 +26,11 @@ def run(length=24, width=24, moments=96, vectors=16):
         block = np.concatenate([block[TERMS : TERMS + 1], 2 * high[1:] - mirror[:TERMS]])
         before = block[TERMS - 1 :: -1]
         mu += [(x * one).sum() / x.size for one in block[1:]]
-    mu = np.array(mu[:moments])
     k, theta = np.arange(moments), np.linspace(0, np.pi, 402)[1:-1]
     angle = np.pi * k / moments
     jackson = ((moments - k) * np.cos(angle) + np.sin(angle) / np.tan(np.pi / moments)) / moments
-    density = (jackson * mu * np.where(k, 2, 1)) @ np.cos(np.outer(k, theta)) / (np.pi * np.sin(theta) * reach)
+    weights = jackson * mu[:moments] * np.where(k, 2, 1)
+    density = weights @ np.cos(np.outer(k, theta)) / (np.pi * np.sin(theta) * reach)
     energy = reach * np.cos(theta)
     exact = np.linalg.eigvalsh(H.toarray())
     assert abs(mu[2] - (2 * (exact / reach) ** 2 - 1).mean()) < 0.02

@@ -48,7 +48,7 @@ def draw(found):
     for at, scale, name in ((0, 1, "A"), (1, 1e4, "10000 B"), (2, 1, "C")):
         left.semilogx(times, scale * history[:, 500, at], label=name)
     left.set(xlabel="time", title="one cell")
-    left.legend()
+    left.legend(loc="center left", bbox_to_anchor=(0, 0.68))
     picture = right.pcolormesh(times, np.linspace(0.5, 2, history.shape[1]), history[:, :, 0].T, cmap="viridis")
     right.set(xscale="log", xlabel="time", ylabel="rate", title="A in 1000 cells")
     figure.colorbar(picture)

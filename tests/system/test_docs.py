@@ -48,9 +48,17 @@ def test_doctests() -> None:
         assert tried >= least and failures == 0
 
 
-def test_examples_of_differences() -> None:
-    failures, tried = doctest.testfile(str(ROOT / "docs" / "differences.md"), module_relative=False)
-    assert tried >= 8 and failures == 0
+@pytest.mark.parametrize("with_torch", [False, True])
+def test_examples_of_differences(with_torch: bool) -> None:
+    """Of the sections of NumPy and SciPy, and of the whole page where PyTorch is installed."""
+    page = ROOT / "docs" / "differences.md"
+    if with_torch:
+        pytest.importorskip("torch")
+    before, heading, rest = page.read_text().partition("## What differs from torch.linalg")
+    text = before + (rest if with_torch else rest.partition("\n## ")[2])
+    test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
+    result = doctest.DocTestRunner().run(test)
+    assert heading and result.attempted >= 8 + 3 * with_torch and result.failed == 0
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

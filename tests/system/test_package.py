@@ -19,6 +19,20 @@ import mansard
 
 ROOT = Path(__file__).resolve().parents[2]
 USER = ROOT / "tests" / "cases" / "installed.py"
+EXAMPLES = ROOT / "examples"
+# Users' scripts have functions without types; what they call is checked all the same.
+SETTINGS = """\
+[mypy]
+strict = true
+ignore_missing_imports = true
+error_summary = false
+
+[{modules}]
+allow_untyped_defs = true
+allow_incomplete_defs = true
+allow_untyped_calls = true
+check_untyped_defs = true
+"""
 WRONG = """\
 import numpy as np
 import mansard as ms
@@ -100,7 +114,7 @@ def test_the_licence_is_declared_for_every_file() -> None:
 
 @needs_cpu
 def test_the_installed_package_works_and_has_types(wheel: Path, tmp_path: Path) -> None:
-    """Without the sources; mypy passes right calls in strict mode, and finds wrong ones."""
+    """Without the sources; mypy passes right calls in strict mode, examples and gallery, and finds wrong ones."""
     python = installed(wheel, tmp_path)
     done = ran(python, "-I", USER, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -110,8 +124,10 @@ def test_the_installed_package_works_and_has_types(wheel: Path, tmp_path: Path) 
 
     pytest.importorskip("mypy")
     (tmp_path / "wrong.py").write_text(WRONG)
-    options = ("--strict", "--no-error-summary", "--python-executable", python, "--cache-dir", tmp_path / "cache")
-    done = ran(sys.executable, "-m", "mypy", *options, USER, "wrong.py", cwd=tmp_path)
+    scripts = sorted([*EXAMPLES.glob("*.py"), *(EXAMPLES / "gallery").glob("*.py")])
+    (tmp_path / "mypy.ini").write_text(SETTINGS.format(modules=",".join(f"mypy-{path.stem}" for path in scripts)))
+    options = ("--config-file", "mypy.ini", "--python-executable", python, "--cache-dir", tmp_path / "cache")
+    done = ran(sys.executable, "-m", "mypy", *options, *scripts, USER, "wrong.py", cwd=tmp_path)
     found = re.findall(r"^(\S+):(\d+): error: .*\[([a-z-]+)\]$", done.stdout, re.MULTILINE)
     kinds = [("4", "attr-defined"), ("5", "call-arg"), ("6", "attr-defined")]
     assert found == [("wrong.py", *kind) for kind in kinds], done.stdout

@@ -60,6 +60,33 @@ def test_commands_of_guides_are_understood(page: Path, capsys: pytest.CaptureFix
                 assert option in known, f"{page.name}: {line}"
 
 
+def _explained() -> list[str]:
+    """Every `mansard explain` of the guides, in blocks and in sentences."""
+    text = "\n".join(page.read_text() for page in GUIDES)
+    return sorted({found.strip() for found in re.findall(r"mansard (explain [^#`\n]+)", text)})
+
+
+@pytest.mark.parametrize("line", _explained())
+def test_explanations_of_guides_are_printed(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """The commands that measure nothing are run, on the CPU unless they name an architecture."""
+    from mansard.cli import main
+
+    words = shlex.split(line)
+    words += [] if "--arch" in words else ["--device", "cpu"]
+    assert main(words) == 0
+    out = capsys.readouterr().out
+    assert words[1] in out and "limit" in out
+
+
+def test_operations_of_guides_exist() -> None:
+    """`mansard tune` and `mansard bench` of the guides name operations that there are."""
+    from mansard.operations.registry import OPERATIONS
+
+    text = "\n".join(page.read_text() for page in GUIDES)
+    for command, name in re.findall(r"mansard (tune|bench) ([a-z]\w*)", text):
+        assert name in OPERATIONS, f"mansard {command} {name}"
+
+
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The site, built once; in this process, whose tests have loaded the array libraries already."""

@@ -72,16 +72,43 @@ def test_page_of_committed_results_is_small_complete_and_needs_no_network(tmp_pa
     assert data["roofs"]["read"] > 4e12
 
 
-@pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed: nothing runs the page's script")
+def _drawn(page: Path) -> dict[str, Any]:
+    """What the script of a page draws, by Node.js, with every choice of its lists."""
+    script = Path(__file__).parents[1] / "cases" / "page_dom.js"
+    done = subprocess.run(["node", str(script), str(page)], capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+needs_node = pytest.mark.skipif(shutil.which("node") is None, reason="node is not installed: nothing runs the script")
+
+
+@needs_node
+@pytest.mark.slow
+@pytest.mark.parametrize("device", sorted(path.name for path in _RESULTS.parent.iterdir() if path.is_dir()))
+def test_page_of_all_committed_results_is_small_and_drawn_fast(device: str, tmp_path: Path) -> None:
+    """Every folder of a device on one page, those of its energy included, as the site has it."""
+    folders = [path for path in _RESULTS.parent.glob(f"{device}*") if path.is_dir()]
+    documents = {
+        str(one.relative_to(_RESULTS.parent)): store.load(one) for path in folders for one in store.folders(path)
+    }
+    shown = {name: results for name, results in documents.items() if results["family"] != "random"}
+    page = write(shown, tmp_path)
+    found = _drawn(page)
+    assert len(shown) > 0 and page.stat().st_size < 8_000_000
+    assert found["seconds"] < 3  # of a processor, for the first drawing
+    assert found["sections"] and all(seen["broken"] == 0 for seen in found["sections"].values())
+    assert sum(seen["marks"] for seen in found["sections"].values()) > 0
+
+
+@needs_node
 def test_script_of_the_page_draws_every_section(tmp_path: Path) -> None:
     """All of the choices of every section; nothing is undefined, and names show their own marks alone."""
     documents = {name: store.load(_RESULTS / name) for name in ("gram", "powers")}
     factor = store.load(_RESULTS.parent / "h200-energy" / "factor")
     page = write({**documents, "factor": factor}, tmp_path)
-    script = Path(__file__).parents[1] / "cases" / "page_dom.js"
-    done = subprocess.run(["node", str(script), str(page)], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-2000:]
-    found = json.loads(done.stdout)
+    found = _drawn(page)
     assert set(found["sections"]) == {"roofline", "by-size", "tuning-landscape", "model-against-measurement", "energy"}
     for name, seen in found["sections"].items():
         assert seen["marks"] > 0 and seen["svgs"] >= max(1, seen["choices"]) and seen["broken"] == 0, (name, seen)
