@@ -1,7 +1,7 @@
-"""The support matrix, by asking: each public operation is called, and planned, with each kind of operand.
+"""The support matrix, by asking: each public operation is called, differentiated and planned (`probes`, `derivatives`).
 
-Calls stop where a kernel would be compiled: by then every argument has been accepted. Libraries that are not
-installed have no column.
+Libraries that are not installed have no column. What CuPy's column says comes from the registry: there is no GPU where
+the pages are built.
 """
 
 from __future__ import annotations
@@ -9,81 +9,40 @@ from __future__ import annotations
 import importlib.util
 import inspect
 import platform
-import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-
-import mansard as ms
 from mansard.codegen.geometry import Device
-from mansard.compile import cxx
 from mansard.kernels import family_of
 from mansard.operations import registry
 from mansard.operations.sizes import Asked
 from mansard.plan.explain import NOMINAL
 from mansard.plan.problem import Problem
 
+from .derivatives import jax_cells, torch_cells
 from .docstring import escaped
+from .probes import (
+    DTYPES,
+    FORMS,
+    NO,
+    YES,
+    Cell,
+    Probe,
+    as_dtype,
+    by_dtype,
+    by_lapack,
+    double_precision,
+    probes,
+    without_compiling,
+)
 
 ORDERS = (2, 4, 8, 16, 32, 64, 128, 256, 512)
-DTYPES = ("float32", "float64", "complex64", "complex128")
-COUNT = 40  # matrices of a stack
-FORMS = ("matrix", "stack", "list", "ragged list", "`Ragged`", "`Interleaved`", "`out=`")
 _NO = "-"
-_RNG = np.random.default_rng(3)
-_SQUARE = _RNG.standard_normal((COUNT, 3, 3))
-POSITIVE = _SQUARE @ _SQUARE.swapaxes(1, 2) + 3 * np.eye(3)
-TALL = _RNG.standard_normal((COUNT, 3))
-ORTHONORMAL = np.linalg.qr(_RNG.standard_normal((COUNT, 3)))[0]
 
 
-class _Reached(BaseException):
-    """A kernel would be compiled now."""
-
-
-@contextmanager
-def without_compiling() -> Iterator[None]:
-    """Compiling ends the call."""
-
-    def stop(*_: object, **__: object) -> None:
-        raise _Reached
-
-    before = cxx.compile_cpu
-    cxx.compile_cpu = stop  # type: ignore[assignment]
-    try:
-        yield
-    finally:
-        cxx.compile_cpu = before
-
-
-class Cell(NamedTuple):
-    """Whether a call was accepted, and what the error says if it was not."""
-
-    text: str
-    reason: str = ""
-
-
-YES = Cell("yes")
-
-
-def accepts(call: Callable[[], Any]) -> Cell:
-    """Whether a call gets past its checks."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            call()
-    except _Reached:
-        return YES
-    except (TypeError, ValueError, RuntimeError) as error:
-        return Cell("-", str(error).split("\n")[0])
-    return YES
-
-
-def table(columns: Iterable[str], lines: Iterable[tuple[str, Sequence[Cell]]], with_reasons: bool = False) -> list[str]:
+def table(columns: Iterable[str], lines: Iterable[tuple[str, Sequence[Cell]]], with_reasons: bool = True) -> list[str]:
     """Rows of a table; with reasons also what the error says where a call was refused, once for all of its cells."""
     names, reasons = list(columns), dict[str, list[str]]()
     rows = ["| operation | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
@@ -93,114 +52,64 @@ def table(columns: Iterable[str], lines: Iterable[tuple[str, Sequence[Cell]]], w
             if cell.reason:
                 reasons.setdefault(cell.reason, []).append(f"{operation} ({name})")
     told = [f"* {escaped(reason)}: {', '.join(where)}" for reason, where in reasons.items()]
-    return [*rows, "", "The errors where a cell has -:", "", *told] if with_reasons and told else rows
+    return [*rows, "", "The errors where something is refused:", "", *told] if with_reasons and told else rows
 
 
-# ---- forms and libraries ----------------------------------------------------------------------------------
+# ---- libraries, forms, dtypes -----------------------------------------------------------------------------
 
 
-def batch(values: Any, form: str) -> Any:
-    """Matrices (COUNT, rows, columns) in one of the forms."""
-    parts = list(values)
-    if form == "ragged list":
-        return [part[(slice(2),) * part.ndim] if at % 2 else part for at, part in enumerate(parts)]
-    made = {"matrix": lambda: values[0], "list": lambda: parts, "`Interleaved`": lambda: ms.interleave(values),
-            "`Ragged`": lambda: ms.Ragged.from_list(batch(values, "ragged list"))}  # fmt: skip
-    return made.get(form, lambda: values)()
+def libraries() -> dict[str, Callable[[Any, str], Any]]:
+    """Array libraries that are installed, and how each makes an array of a dtype."""
+    found: dict[str, Callable[[Any, str], Any]] = {"NumPy": as_dtype}
+    if importlib.util.find_spec("torch") is not None:
+        import torch
+
+        found["PyTorch"] = lambda values, dtype: torch.from_numpy(as_dtype(values, dtype))
+    if importlib.util.find_spec("jax") is not None:
+        import jax
+
+        found["JAX"] = lambda values, dtype: jax.numpy.asarray(as_dtype(values, dtype))
+    return found
 
 
-def arguments(operation: registry.PublicOperation, form: str, convert: Callable[[Any], Any] = np.asarray) -> list[Any]:
-    """Operands of an operation: tall matrices for tall & skinny ones, square matrices for all others."""
-    name = operation.name
-    if operation.sizes.takes[-1] != "batch" and operation.sizes.long == "k" and form == "matrix":
-        first = ORTHONORMAL if name == "project" else TALL
-        second = {"matmul_gram": POSITIVE[0], "orthogonalize": ORTHONORMAL}.get(name, TALL)
-        return [convert(one) for one in (first, second)[: operation.required]]
-    made = [batch(convert(POSITIVE), form)]
-    if name == "lu_solve":
-        made = [ms.linalg.lu_factor(made[0], backend="reference")]
-    elif name == "cho_solve":
-        made = [(made[0], True)]
-    if operation.required == 2:
-        right = POSITIVE
-        if name in ("gemv", "trsv"):
-            right = POSITIVE[..., :1] if form == "`Ragged`" else POSITIVE[..., 0]
-        made.append(batch(convert(right), form))
-    return made
+def forms_table(asked: Sequence[Probe], convert: Callable[[Any, str], Any], with_out: bool) -> list[str]:
+    """Forms of a batch that each operation takes in one library: all dtypes, or those that are named."""
+    lines = []
+    for probe in asked:
+        cells = [by_dtype(probe, form, convert) for form in FORMS]
+        if with_out:
+            function = getattr(import_module(probe.home), probe.name)
+            cells.append(YES if "out" in inspect.signature(function).parameters else NO)
+        lines.append((probe.spelled, cells))
+    return table((*FORMS, "`out=`") if with_out else FORMS, lines)
 
 
-def answers(operation: registry.PublicOperation, form: str, convert: Callable[[Any], Any] = np.asarray) -> Cell:
-    function = getattr(import_module(operation.home), operation.name)
-    return accepts(lambda: function(*arguments(operation, form, convert)))
+def derivatives_table(asked: Sequence[Probe], names: Iterable[str]) -> list[str]:
+    """First and second derivatives in the libraries that have them, of stacks and of lists."""
+    columns: dict[str, Callable[[Probe], tuple[Cell, Cell]]] = {}
+    if "PyTorch" in names:
+        columns["PyTorch"] = lambda probe: torch_cells(probe, probe.usual)
+        columns["PyTorch, lists"] = lambda probe: torch_cells(probe, "list")
+    if "JAX" in names:
+        columns["JAX"] = lambda probe: jax_cells(probe, probe.usual)
+    lines = [(probe.spelled, [cell for ask in columns.values() for cell in ask(probe)]) for probe in asked]
+    return table([f"{name}: {order}" for name in columns for order in ("1st", "2nd")], lines)
 
 
-def public() -> list[registry.PublicOperation]:
-    """Operations of dense matrices that users call; the sparse ones have a table of their own."""
-    named = registry.OPERATIONS.values()
-    return [one for one in named if one.home and not one.name.endswith("_ex") and one.name not in _SPARSE]
-
+# ---- kernels ----------------------------------------------------------------------------------------------
 
 _SPARSE = ("matvec", "matrix_powers")
 
 
-def forms_table() -> list[str]:
-    lines = []
-    for one in public():
-        function = getattr(import_module(one.home), one.name)
-        takes_out = YES if "out" in inspect.signature(function).parameters else Cell("-")
-        lines.append((_spelled(one), [*(answers(one, form) for form in FORMS[:-1]), takes_out]))
-    return table(FORMS, lines)
+def public() -> list[registry.PublicOperation]:
+    """Operations of dense matrices that users call."""
+    named = registry.OPERATIONS.values()
+    return [one for one in named if one.home and not one.name.endswith("_ex") and one.name not in _SPARSE]
 
 
 def _spelled(operation: registry.PublicOperation) -> str:
     return f"`{operation.home.replace('mansard', 'ms', 1)}.{operation.name}`"
 
-
-def libraries_table() -> list[str]:
-    """Ask every installed array library which operations it takes, and in which forms."""
-    columns = {"NumPy": lambda one: answers(one, "stack" if one.home != "mansard" else "matrix")} | _torch() | _jax()
-    return table(columns, [(_spelled(one), [ask(one) for ask in columns.values()]) for one in public()], True)
-
-
-Ask = Callable[[registry.PublicOperation], Cell]
-
-
-def _torch() -> dict[str, Ask]:
-    if importlib.util.find_spec("torch") is None:
-        return {}
-    import torch
-
-    def ask(one: registry.PublicOperation, gradient: bool) -> Cell:
-        form = "stack" if one.home != "mansard" else "matrix"
-        return answers(one, form, lambda values: torch.from_numpy(np.array(values)).requires_grad_(gradient))
-
-    return {"PyTorch": lambda one: ask(one, False), "PyTorch, gradients": lambda one: ask(one, True)}
-
-
-def _jax() -> dict[str, Ask]:
-    if importlib.util.find_spec("jax") is None:
-        return {}
-    import jax
-
-    def ask(one: registry.PublicOperation, traced: bool) -> Cell:
-        form = "stack" if one.home != "mansard" else "matrix"
-        if not traced:
-            return answers(one, form, jax.numpy.asarray)
-        leaves, tree = jax.tree.flatten(arguments(one, form))
-        are_arrays = [isinstance(leaf, np.ndarray) for leaf in leaves]  # flags are not traced
-        function = getattr(import_module(one.home), one.name)
-
-        def call(*arrays: Any) -> Any:
-            rest = iter(arrays)
-            return function(*tree.unflatten(next(rest) if is_array else leaf
-                                            for is_array, leaf in zip(are_arrays, leaves, strict=True)))  # fmt: skip
-
-        return accepts(lambda: jax.make_jaxpr(call)(*(one for one in leaves if isinstance(one, np.ndarray))))
-
-    return {"JAX": lambda one: ask(one, False), "JAX, `jit`": lambda one: ask(one, True)}
-
-
-# ---- kernels ----------------------------------------------------------------------------------------------
 
 CPU = Device("cpu", "a CPU with 64-byte vectors", platform.machine(), 8, vector_bytes=64)
 
@@ -235,20 +144,39 @@ def kernels_table(device: Device) -> list[str]:
     return rows
 
 
+def cupy_table(device: Device) -> list[str]:
+    """What the registry knows of CuPy's arrays: operations with kernels for a GPU, and of how many dtypes."""
+    rows = ["| operation | CuPy | kernels |", "|---|---|---|"]
+    for one in public():
+        has = any(reach(one, dtype, device) != _NO for dtype in DTYPES)
+        rows.append(f"| {_spelled(one)} | not probed here | {', '.join(one.families) if has else 'the library'} |")
+    return rows
+
+
 def pages() -> dict[str, str]:
     """The page of the matrix."""
-    gpu = NOMINAL["sm_90a"]
-    with without_compiling():
-        forms, libraries = forms_table(), libraries_table()
+    gpu, asked, known = NOMINAL["sm_90a"], probes(), libraries()
+    with without_compiling(), double_precision():
+        forms = {name: forms_table(asked, convert, name == "NumPy") for name, convert in known.items()}
+    with by_lapack(), double_precision():
+        derivatives = derivatives_table(asked, known)
     return {"docs/support.md": "\n".join([
         "# Support matrix", "",
         "Which operation takes what, and which has a kernel. The build of this page asked this version: every cell",
-        "is a call, or a plan, that was accepted (yes) or refused (-). CuPy arrays go wherever NumPy arrays go, on the",
-        "GPU; the tests on a GPU check it. Gradients: [PyTorch](torch.md), [JAX](jax.md).",
-        "", "## Forms of a batch", "", *forms, "",
-        "A refusal says which form is needed. Sparse matrices: `ms.sparse.matrix` takes those of SciPy, CuPy and",
-        "PyTorch (CSR), `float32` to `complex128`, and multiplies vectors and blocks of vectors of any library.",
-        "", "## Array libraries", "", *libraries, "",
+        "is a call that was accepted (yes) or refused (-), for float32, float64, complex64 and complex128. A cell that",
+        "names dtypes was accepted for these alone. The reasons of refusals are below each table.",
+        *(line for name, rows in forms.items() for line in ("", f"## {name}: forms of a batch", "", *rows)),
+        "", "Sparse matrices: `ms.sparse.matrix` takes those of SciPy, CuPy and PyTorch (CSR), `float32` to",
+        "`complex128`, and multiplies vectors and blocks of vectors of any library.",
+        "", "## Derivatives", "",
+        "With respect to all operands, in float64 and complex128. PyTorch ran backward, once and twice, and both",
+        "results were compared with differences of the function. JAX traced its derivatives; the tests compute them.",
+        "Containers (`Ragged`, `Interleaved`) and `out` have none. More: [PyTorch](torch.md), [JAX](jax.md).",
+        "", *derivatives, "",
+        "## CuPy", "",
+        "There is no GPU where this page is built. CuPy's arrays take the way of NumPy's through the checks, so that",
+        "NumPy's table holds for them; the tests on a GPU (`make test-gpu`) call every operation. From the registry:",
+        "", *cupy_table(gpu), "",
         "## Kernels by dtype and device", "",
         "The largest order (columns of tall matrices) for which every step has a kernel of Mansard's. Above it, and",
         "where it is known to be faster, a blocked algorithm or the array library answers the same call. One",

@@ -206,7 +206,7 @@ def _asked(args: argparse.Namespace, added: Extension) -> tuple[str | None, dict
     if args.operation is None or (args.operation in CATALOGUES and not named.is_sized(args)):
         groups = [args.operation] if args.operation else list(CATALOGUES)
         return args.operation, {group: _sets(args, group, added) for group in groups}, added
-    if args.operation in CATALOGUES:
+    if args.operation in CATALOGUES and not named.is_measured(args.operation):
         raise UsageError(f"bench {args.operation}: name an operation of this group, whose sizes these can be")
     group, sets, added = named.sets_for(args, added)
     return group, {group: sets}, added

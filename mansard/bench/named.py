@@ -66,6 +66,11 @@ _MEASURED = {
 } | {name: Measured(one.catalogue, (name,)) for name, one in DECLARED.items()}
 
 
+def is_measured(operation: str) -> bool:
+    """Whether a name is that of an operation with cases; `gram` and `matmul` are names of groups, too."""
+    return operation in _MEASURED
+
+
 def is_sized(args: argparse.Namespace) -> bool:
     """Whether sizes were asked for."""
     return any(getattr(args, name) is not None for name in SIZES)

@@ -79,6 +79,13 @@ def test_guides_name_files_that_exist(page: Path) -> None:
         assert name in targets, f"{page.name}: make {name}"
 
 
+def test_counts_of_the_sanitizers_are_those_of_the_table() -> None:
+    text = (ROOT / "results" / "sanitizers-h200.md").read_text()
+    rows = re.findall(r"^\| (\w+) \| racecheck \| \d+ \| [^|]+ \| [^|]+ \| (\d+) \|", text, re.MULTILINE)
+    silent = sum(errors == "0" for _, errors in rows)
+    assert f"racecheck is silent for {silent} of the\n{len(rows)} families in the table" in text
+
+
 def test_commands_of_the_readme_exist() -> None:
     from mansard.cli import COMMANDS
 

@@ -78,6 +78,20 @@ def test_explanations_of_guides_are_printed(line: str, capsys: pytest.CaptureFix
     assert words[1] in out and "limit" in out
 
 
+def _benched() -> list[str]:
+    """Every `mansard bench` in a block of commands of the documentation."""
+    blocks = "\n".join(block for page in sorted((ROOT / "docs").rglob("*.md")) for block in _blocks(page, "sh"))
+    return sorted({found.strip() for found in re.findall(r"^mansard (bench [^#`\n]+)", blocks, re.MULTILINE)})
+
+
+@pytest.mark.parametrize("line", _benched())
+def test_benchmarks_of_the_pages_can_be_asked_for(line: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """With --list a benchmark ends when it knows what it would measure."""
+    from mansard.cli import main
+
+    assert main([*shlex.split(line), "--list"]) == 0, capsys.readouterr().err
+
+
 def test_operations_of_guides_exist() -> None:
     """`mansard tune` and `mansard bench` of the guides name operations that there are."""
     from mansard.operations.registry import OPERATIONS
