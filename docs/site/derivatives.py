@@ -77,17 +77,20 @@ def _torch_runs(probe: Probe, form: str, dtype: str, order: int) -> None:
         results = [one for one in _leaves(probe.call(operands), is_tensor) if one.requires_grad]
         if not results:
             raise TypeError("no part of the result has a derivative")
-        value = sum((abs(one) ** 2 * torch.from_numpy(_weights(tuple(one.shape)))).sum() for one in results)
+        squares = [((one * one.conj()).real, torch.from_numpy(_weights(tuple(one.shape)))) for one in results]
+        value = sum((square * weights).sum() for square, weights in squares)
         found = torch.autograd.grad(value, given, create_graph=True, allow_unused=True)
         pairs = [(g, d) for g, d in zip(found, along, strict=True) if g is not None]
+        if not pairs:
+            raise TypeError("the result does not depend on the operands")
         return value, sum((g.conj() * d).real.sum() for g, d in pairs)
 
     value, slope = slopes()
+    _compare(lambda: slopes()[0].item(), given, along, float(slope), float(abs(value)))
     if order == 2:
-        value = slope
-        found = torch.autograd.grad(slope, given, allow_unused=True)
-        slope = sum((g.conj() * d).real.sum() for g, d in zip(found, along, strict=True) if g is not None)
-    _compare(lambda: slopes()[order - 1].item(), given, along, float(slope), float(abs(value)))
+        found = torch.autograd.grad(slopes()[1], given, allow_unused=True)
+        second = sum((g.conj() * d).real.sum() for g, d in zip(found, along, strict=True) if g is not None)
+        _compare(lambda: slopes()[1].item(), given, along, float(second), float(abs(slope)))
 
 
 def _compare(value: Callable[[], float], given: Leaves, along: Leaves, slope: float, scale: float) -> None:

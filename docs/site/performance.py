@@ -23,10 +23,10 @@ that were tried, and the model against the measurement. Point at a mark to read 
 Measure your own, and look at both:
 
 ```sh
-mansard bench                        # a sample of every operation: report/index.html
-mansard bench batched --set full --out mine/batched   # every size; also gram, matmul, factor, powers
-mansard report mine                  # the page of your device: mine/index.html
-mansard report mine --against old    # cases whose time changed by more than the spread
+mansard bench                                        # a sample of every operation: report/index.html
+mansard bench batched --set full --out mine/batched  # every size; also gram, matmul, factor, powers
+mansard report mine                                  # the page of your device: mine/index.html
+mansard report mine --against old                    # cases whose time changed by more than the spread
 ```
 
 In the tables, % of limit is the [share of the device's limit](percent-of-limit.md), x peer the speedup over the fastest

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
-from ..arrays.types import Matrices, SparseMatrix
 from ..errors import UnsupportedProblem
 from ..operations.planning import plan
 from ..operations.plans import PLANS
@@ -20,8 +18,8 @@ from .session import TuningResult, tune_problem
 
 def tune(
     operation: str,
-    A: Matrices | SparseMatrix,
-    B: Matrices | int | Iterable[int] = None,
+    A: Any,
+    B: Any = None,
     *,
     strategy: str = "top",
     limit: int = 24,

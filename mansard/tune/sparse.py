@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.types import SparseMatrix
 from ..backends.select import select
 from ..errors import MansardError
 from ..machine import caches
@@ -76,9 +75,7 @@ def _line(trial: Trial) -> str:
     return f"  {trial.seconds * 1e6:10.4g} us  {given or 'static rules'}  {trial.reason}".rstrip()
 
 
-def tune(
-    A: SparseMatrix, p: int | Iterable[int] | None = None, *, limit: int = 12, backend: str | None = None
-) -> Tuned:
+def tune(A: Any, p: int | Iterable[int] | None = None, *, limit: int = 12, backend: str | None = None) -> Tuned:
     """Measure storage formats of a sparse matrix, then kernels for the best one, and remember the winners.
 
     Later calls of `ms.sparse.matrix` and `ms.matrix_powers` with this pattern on this device use them. It takes seconds

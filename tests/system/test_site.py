@@ -79,9 +79,13 @@ def test_explanations_of_guides_are_printed(line: str, capsys: pytest.CaptureFix
 
 
 def _benched() -> list[str]:
-    """Every `mansard bench` in a block of commands of the documentation."""
+    """Every `mansard bench` of operations or their groups in a block of commands of the documentation."""
+    from mansard.bench.runner import CATALOGUES
+    from mansard.operations.registry import OPERATIONS
+
     blocks = "\n".join(block for page in sorted((ROOT / "docs").rglob("*.md")) for block in _blocks(page, "sh"))
-    return sorted({found.strip() for found in re.findall(r"^mansard (bench [^#`\n]+)", blocks, re.MULTILINE)})
+    found = {line.strip() for line in re.findall(r"^mansard (bench [^#`\n]+)", blocks, re.MULTILINE)}
+    return sorted(line for line in found if {*line.split()[1:2]} & {*CATALOGUES, *OPERATIONS})
 
 
 @pytest.mark.parametrize("line", _benched())

@@ -73,7 +73,7 @@ def test_colours_of_lines_stay_apart_in_small_pictures():
     for number in range(len(plots.COLOURS)):
         axis.plot([1, 2, 3], [number, number + 2, number], label=str(number), **plots.style(number))
     axis.legend()
-    kept = image.open(io.BytesIO(pages._small(drawn))).convert("RGB")
+    kept = image.open(io.BytesIO(plots.small_png(drawn, 75))).convert("RGB")
     colours = [colour for _, colour in kept.getcolors(1 << 20)]
     for wanted in plots.COLOURS:
         parts = [int(wanted[at : at + 2], 16) for at in (1, 3, 5)]
