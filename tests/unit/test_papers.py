@@ -13,6 +13,7 @@ import pytest
 from sparing import rotated
 
 from mansard.bench import store
+from mansard.bench.plots import DRAWN_BY
 from papers import declared, found, measure, pages
 from papers.declared import MEASURED, PAPERS, Mistake, read
 
@@ -55,7 +56,7 @@ def test_committed_pictures_are_what_the_generator_draws(name, picture):
     kept = image.open(declared.HERE / name / pages.PICTURES / f"{picture}.png")
     counts = sorted((count for count, _ in drawn.getcolors()), reverse=True)
     assert 0.3 < counts[0] / sum(counts) < 0.98 and len(counts) > 5, "blank, or no plot"
-    if kept.info[pages.DRAWN_BY] == matplotlib.__version__:
+    if kept.info[DRAWN_BY] == matplotlib.__version__:
         assert drawn.size == kept.size and drawn.convert("RGB").tobytes() == kept.convert("RGB").tobytes(), (
             f"run python -m papers.pages {name}"
         )
