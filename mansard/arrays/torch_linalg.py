@@ -23,7 +23,7 @@ class TorchLinalg:
     def lu(self, A: Any, pivot: bool) -> tuple[Any, Any, Any]:
         """Factors, pivots and `info`."""
         F, pivots, info = self.torch.linalg.lu_factor_ex(A, pivot=pivot)
-        return F, pivots - 1, info
+        return F, pivots.sub_(1), info
 
     def lu_solve(self, F: Any, pivots: Any, B: Any) -> Any:
         """The solution of A X = B by the factors of A."""
