@@ -394,6 +394,12 @@ def test_versions_of_the_bidiagonalization_stand_beside_ours(tmp_path, monkeypat
             by_size = {cell[0]: dict(zip(number.columns, cell, strict=True)) for cell in number.cells}
             assert by_size["512"]["version 2"] == "200" and ("version 1" in number.columns) == (count == 4)
             assert by_size["256"]["version 2"] == "" and "nonblocked" not in number.columns
+        for shares in ((0.3, 0.6), (0.6, 0.3)):
+            parts = [{"what": "reduction", "n": n, "shares": {"square": share}}
+                     for n, share in zip((128, 512), shares, strict=True)]  # fmt: skip
+            path.write_text("".join(json.dumps(part) + "\n" for part in parts))
+            found.lines.cache_clear()
+            assert __import__("papers.dong.answers", fromlist=["phases"]).phases().holds == (shares[0] < shares[1])
     finally:
         found.lines.cache_clear()
         found.results.cache_clear()
