@@ -75,6 +75,7 @@ EXCEPTIONS = {
     ("papers.dong.experiments", "arrays.kinds"): "blocked factors whose time lines are compared",
     ("papers.dong.rank_messages", "distributed.sparse.halo"): "the exchange with packing whose cost is measured",
     ("papers.joules", "tune.energy"): "the tuner's windows, which the ledger of finished parts notes",
+    ("papers.dong.counted", "plan.explain"): "data sheets of devices that are not here",
     ("papers.masliah.counters", "plan.explain"): "data sheets of devices that are not here",
     ("papers.tsm2.cases", "plan.explain"): "data sheets of devices that are not here",
 }  # fmt: skip
