@@ -70,38 +70,41 @@ def _torch_runs(probe: Probe, form: str, dtype: str, order: int) -> None:
 
     operands = probe.make(form, leaf)
     given = [one for one in _leaves(operands, torch.is_tensor) if one.requires_grad]
-    along = [torch.from_numpy(as_dtype(_direction(tuple(one.shape)), dtype)) for one in given]
+    along = [torch.from_numpy(_along(one.detach().numpy(), dtype)) for one in given]
 
-    def slopes() -> Any:
-        """Derivatives of a function of the results along the direction, from one backward."""
+    def value() -> Any:
+        """A number that all results determine."""
         results = [one for one in _leaves(probe.call(operands), is_tensor) if one.requires_grad]
         if not results:
             raise TypeError("no part of the result has a derivative")
         squares = [((one * one.conj()).real, torch.from_numpy(_weights(tuple(one.shape)))) for one in results]
-        value = sum((square * weights).sum() for square, weights in squares)
-        found = torch.autograd.grad(value, given, create_graph=True, allow_unused=True)
+        return sum((square * weights).sum() for square, weights in squares)
+
+    def slope() -> Any:
+        """Its derivative along the direction, from one backward."""
+        found = torch.autograd.grad(value(), given, create_graph=True, allow_unused=True)
         pairs = [(g, d) for g, d in zip(found, along, strict=True) if g is not None]
         if not pairs:
             raise TypeError("the result does not depend on the operands")
-        return value, sum((g.conj() * d).real.sum() for g, d in pairs)
+        return sum((g.conj() * d).real.sum() for g, d in pairs)
 
-    value, slope = slopes()
-    _compare(lambda: slopes()[0].item(), given, along, float(slope), float(abs(value)))
+    first = slope()
+    _compare(value, given, along, float(first), float(abs(value())))
     if order == 2:
-        found = torch.autograd.grad(slopes()[1], given, allow_unused=True)
+        found = torch.autograd.grad(first, given, allow_unused=True)
         second = sum((g.conj() * d).real.sum() for g, d in zip(found, along, strict=True) if g is not None)
-        _compare(lambda: slopes()[1].item(), given, along, float(second), float(abs(slope)))
+        _compare(slope, given, along, float(second), float(abs(first)))
 
 
-def _compare(value: Callable[[], float], given: Leaves, along: Leaves, slope: float, scale: float) -> None:
+def _compare(value: Callable[[], Any], given: Leaves, along: Leaves, slope: float, scale: float) -> None:
     """The derivative with the difference of the function at two points of the direction."""
     import torch
 
     def moved(by: float) -> float:
         with torch.no_grad():
             for one, d in zip(given, along, strict=True):
-                one += by * d
-        return value()
+                one.data.add_(d, alpha=by)  # lists are views of a stack, which PyTorch does not let change in place
+        return float(value())
 
     difference = (moved(_STEP) - moved(-2 * _STEP)) / (2 * _STEP)
     moved(_STEP)
@@ -109,10 +112,16 @@ def _compare(value: Callable[[], float], given: Leaves, along: Leaves, slope: fl
         raise Wrong(f"the derivative is {slope:.6g}, differences give {difference:.6g}")
 
 
-def _direction(shape: tuple[int, ...]) -> Any:
-    """Numbers in [0, 1), symmetric in the last two dimensions where they are square: Hermitian operands stay so."""
-    values = np.random.default_rng(7).random(shape)
-    return values + values.swapaxes(-1, -2) if len(shape) > 1 and shape[-1] == shape[-2] else values
+def _along(operand: Any, dtype: str) -> Any:
+    """A direction in which Hermitian operands stay Hermitian, and orthonormal columns orthonormal to first order."""
+    values = np.random.default_rng(7).random(operand.shape)
+    if operand.ndim > 1 and operand.shape[-1] == operand.shape[-2]:
+        return as_dtype(values + values.swapaxes(-1, -2), dtype)
+    found = as_dtype(values, dtype)
+    if operand.ndim == 2 and np.allclose(operand.conj().T @ operand, np.eye(operand.shape[1])):
+        inner = operand.conj().T @ found
+        found = found - operand @ (inner + inner.conj().T) / 2
+    return found
 
 
 # ---- JAX --------------------------------------------------------------------------------------------------
