@@ -145,6 +145,16 @@ _POOLS: tuple[tuple[str, Callable[[Any], int], Callable[[Any], None]], ...] = (
 )  # fmt: skip
 
 
+@pytest.fixture
+def by_library(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Array libraries answer for kernels, so that nothing is compiled."""
+    monkeypatch.setenv("MANSARD_BACKEND", "reference")
+    mansard.settings.reread()
+    yield
+    monkeypatch.undo()
+    mansard.settings.reread()
+
+
 @pytest.fixture(params=["cpu", "emulated", "cuda"])
 def backend(request: pytest.FixtureRequest) -> str:
     """Name of a backend; the test is skipped, with the reason, where it cannot run."""

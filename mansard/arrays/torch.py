@@ -15,7 +15,7 @@ from ..plan.problem import DTYPES
 from . import torch_linalg, triangles
 from .gemm import Gemm, Product
 from .torch_linalg import TorchLinalg
-from .torch_state import has_tangent, is_transformed, signer, version_raiser
+from .torch_state import autocast_state, has_tangent, is_transformed, signer, version_raiser
 from .types import Maker, StreamSource
 from .view import View, dense_strides, extent, no_stream
 
@@ -29,7 +29,7 @@ class TorchKind:
     promotes = False
     batches_matmul = True
     prefers_blas = False
-    cublas_dtypes = ("float64", "complex128")  # of the others autocast and allow_tf32 decide, in every call
+    cublas_dtypes = ("float64", "complex128")  # of the others allow_tf32 decides, in every call
     has_numpy_methods = False
     on_host_alone = False
     most_eigenproblems = 65_535  # cuSOLVER's XsyevBatched
@@ -44,6 +44,7 @@ class TorchKind:
         self._traced = torch._C._get_tracing_state
         self.written = version_raiser(torch)
         self._from_numpy = torch.from_numpy
+        self._is_autocast, self._without_autocast = autocast_state(torch)
 
     def view(self, array: Any, argument: str) -> View:
         """Describe a tensor; one that has no data, or whose gradient would be lost, raises an error that names the
@@ -148,6 +149,9 @@ class TorchKind:
         return partial(self.module._C._cuda_getCurrentRawStream, device[1])
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
+        if self._is_autocast():
+            with self._without_autocast():
+                return self.matmul(a, b, out)
         try:
             return a @ b if out is None else self.module.matmul(a, b, out=out)
         except RuntimeError as error:

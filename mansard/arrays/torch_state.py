@@ -68,3 +68,12 @@ def is_transformed(torch: Any, array: Any) -> bool:
     """Whether a tensor stands for another one inside a transformation of torch.func."""
     wrapped = getattr(torch._C._functorch, "is_functorch_wrapped_tensor", None)
     return bool(wrapped is not None and wrapped(array)) or bool(torch._is_functional_tensor(array))
+
+
+def autocast_state(torch: Any) -> tuple[Callable[[], bool], Callable[[], Any]]:
+    """Whether torch.autocast is on for any device, and a context in which it is off. Only products by PyTorch itself
+    ask: kernels compute in the dtype of their operands."""
+    is_on = getattr(torch._C, "_is_any_autocast_enabled", None)
+    if is_on is None:  # an older PyTorch
+        return lambda: bool(torch.is_autocast_enabled() or torch.is_autocast_cpu_enabled()), torch._C._DisableAutocast
+    return is_on, torch._C._DisableAutocast

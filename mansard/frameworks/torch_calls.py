@@ -124,15 +124,38 @@ def syrk(a: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, uplo: str = "L
 
 def herk(a: Tensor, *, alpha: float = 1.0, beta: float = 0.0, uplo: str = "L", trans: str = "N", out: None = None,
          backend: str | None = None) -> Tensor:  # fmt: skip
+    if torch.as_tensor(alpha).is_complex() and torch.as_tensor(alpha).imag.any():
+        raise TypeError("alpha must be real: the result would not be Hermitian")
     return _rank_k("blas.herk", a, alpha, beta, uplo, trans, "C", backend)
+
+
+def syr2k(a: Tensor, b: Tensor, *, alpha: complex = 1.0, beta: complex = 0.0, uplo: str = "L", trans: str = "N",
+          out: None = None, backend: str | None = None) -> Tensor:  # fmt: skip
+    return _rank_2k("blas.syr2k", a, b, alpha, beta, uplo, trans, "T", backend)
+
+
+def her2k(a: Tensor, b: Tensor, *, alpha: complex = 1.0, beta: float = 0.0, uplo: str = "L", trans: str = "N",
+          out: None = None, backend: str | None = None) -> Tensor:  # fmt: skip
+    return _rank_2k("blas.her2k", a, b, alpha, beta, uplo, trans, "C", backend)
+
+
+def _rank_2k(name: str, a: Tensor, b: Tensor, alpha: complex, beta: complex, uplo: str, trans: str, other: str,
+             backend: str | None) -> Tensor:  # fmt: skip
+    _check_update(beta, trans, other)
+    operands = _scaled(_op(a, trans), alpha, 2), _op(b, trans)
+    return apply(name, operands, options_of(backend, uplo=uplo))
 
 
 def _rank_k(name: str, a: Tensor, alpha: complex, beta: complex, uplo: str, trans: str, other: str,
             backend: str | None) -> Tensor:  # fmt: skip
+    _check_update(beta, trans, other)
+    return _scaled(apply(name, (_op(a, trans),), options_of(backend, uplo=uplo)), alpha, 2)
+
+
+def _check_update(beta: complex, trans: str, other: str) -> None:
     _no_beta(beta)
     if trans not in ("N", other):
         raise ValueError(f"trans={trans!r} is not one of 'N' and {other!r}")
-    return _scaled(apply(name, (_op(a, trans),), options_of(backend, uplo=uplo)), alpha, 2)
 
 
 def matmul_gram(V: Tensor, S: Tensor, *, out: None = None, alpha: complex = 1.0, beta: complex = 0.0,
@@ -275,7 +298,7 @@ USUAL: dict[tuple[str, int], Call] = {
 
 CALLS: dict[str, Callable[..., Any]] = {
     **{one.__name__: one for one in (gram, matmul, matmul_gram, project)},
-    **{f"blas.{one.__name__}": one for one in (dot, gemm, gemv, ger, herk, syrk, trmm, trsm, trsv)},
+    **{f"blas.{one.__name__}": one for one in (dot, gemm, gemv, ger, her2k, herk, syr2k, syrk, trmm, trsm, trsv)},
     **{
         f"linalg.{one.__name__}": one
         for one in (cho_solve, cholesky, det, inv, lu_factor, lu_solve, slogdet, solve, solve_triangular)

@@ -65,12 +65,19 @@ def lstsq(a: Tensor, b: Tensor, rcond: float | None = None, *, driver: str = "sv
     columns = b[..., None] if is_vector else b
     x = apply("linalg.lstsq", (a, columns), options)
     rank = s = None
-    residuals = (columns - apply("matmul", (a, x), {})).abs().square().sum(-2)
-    if type(a) in (torch.Tensor, torch.nn.Parameter) and not torch._C._functorch.is_functorch_wrapped_tensor(a):
+    rest = columns - apply("matmul", (a, x), {})
+    residuals = (rest.conj() * rest).real.sum(-2)  # `abs` has no second derivative where they are zero
+    if _have_values(a, columns):
         told = plain("linalg.lstsq")(a.detach(), columns.detach(), **options)
         rank, s = told.rank, told.s
         residuals = residuals if told.residuals.numel() == residuals.numel() else told.residuals
     return LstsqResult(x[..., 0] if is_vector else x, residuals, rank, s)
+
+
+def _have_values(*operands: Tensor) -> bool:
+    """Whether no operand is mapped or traced."""
+    wrapped = torch._C._functorch.is_functorch_wrapped_tensor
+    return all(type(one) in (torch.Tensor, torch.nn.Parameter) and not wrapped(one) for one in operands)
 
 
 # ---- eigenvalues and singular values ------------------------------------------------------------------------

@@ -1,4 +1,5 @@
-"""Public functions in graphs of torch.compile: each is one node, and nobody looks inside.
+"""Public functions, and products with stored matrices, in graphs of torch.compile: each is one node, and nobody looks
+inside.
 
 PyTorch's compiler (torch._dynamo) traces Python. It is told about exported functions once it is loaded, which a finder
 of modules notices: importing it for that would take seconds, and a look in every call would be too late for the first.
@@ -14,6 +15,7 @@ from types import ModuleType
 
 _COMPILER = "torch._dynamo"
 _exported: list[Callable[..., object]] = []
+_methods: list[tuple[type, Callable[..., object]]] = []
 
 
 def allow(function: Callable[..., object]) -> None:
@@ -24,12 +26,38 @@ def allow(function: Callable[..., object]) -> None:
         compiler.allow_in_graph(function)  # type: ignore[union-attr]
 
 
+def allow_method(owner: type, method: Callable[..., object]) -> None:
+    """Make calls of a method, which takes tensors and gives one, nodes of PyTorch's graphs. Objects of its class do not
+    change, and equal themselves alone: they are constants of the graph, which is made anew for another object."""
+    _methods.append((owner, method))
+    compiler = sys.modules.get(_COMPILER)
+    if hasattr(compiler, "allow_in_graph"):
+        _allow_method(compiler, owner, method)  # type: ignore[arg-type]
+
+
+def _allow_method(compiler: ModuleType, owner: type, method: Callable[..., object]) -> None:
+    """What `torch._dynamo.nonstrict_trace` does, without a wrapper around the method. In a PyTorch that keeps its books
+    otherwise the method breaks the graph."""
+    rules, pytree = compiler.trace_rules, sys.modules["torch.utils._pytree"]
+    try:
+        books = rules._allowed_callable_ids, rules._nonstrict_trace_callable_ids
+        is_constant, register = pytree.is_constant_class, pytree.register_constant
+    except AttributeError:
+        return
+    if not is_constant(owner):
+        register(owner)
+    for book in books:
+        book.add(id(method))
+
+
 def _tell(compiler: ModuleType) -> None:
     """Tell the compiler, which was just loaded, about everything that was exported, and to break its graphs at other
     functions of Mansard: they read addresses."""
     compiler.trace_rules.add("mansard")
     for function in _exported:
         compiler.allow_in_graph(function)
+    for owner, method in _methods:
+        _allow_method(compiler, owner, method)
 
 
 class _Finder(MetaPathFinder):

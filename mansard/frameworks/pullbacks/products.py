@@ -64,26 +64,41 @@ def _like_gram(A: Tensor, B: Tensor = None, **_: Any) -> Tensor:
     return A.mH @ (A if B is None else B)
 
 
-def _rank_k(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
-    """C = a a^T: da = (G + G^T) conj(a)."""
-    (a,), (G,) = given.operands, cotangents
-    return (gemm(G + G.mT, a.conj()),)
+def _update_rules(hermitian: bool) -> tuple[Rule, Rule]:
+    """Rules of C = a a' and C = a b' + b a', where ' is the adjoint of a Hermitian update, else the transposed."""
+    prefix = "he" if hermitian else "sy"
 
+    def turned(x: Tensor) -> Tensor:
+        return x.mH if hermitian else x.mT
 
-def _rank_k_hermitian(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
-    """C = a a^H: da = (G + G^H) a."""
-    (a,), (G,) = given.operands, cotangents
-    return (gemm(G + G.mH, a),)
+    def twice(half: Tensor) -> Tensor:
+        return half + turned(half)
 
+    def factor(x: Tensor) -> Tensor:
+        return x if hermitian else x.conj()
 
-def _rank_k_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
-    half = gemm(tangents[0], given.operands[0].mT)
-    return (half + half.mT,)
+    def one(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
+        """C = a a^T: da = (G + G^T) conj(a); C = a a^H: da = (G + G^H) a."""
+        return (gemm(twice(cotangents[0]), factor(given.operands[0])),)
 
+    def one_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
+        return (twice(gemm(tangents[0], turned(given.operands[0]))),)
 
-def _rank_k_hermitian_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
-    half = gemm(tangents[0], given.operands[0].mH)
-    return (half + half.mH,)
+    def two(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
+        """C = a b^T + b a^T: da = (G + G^T) conj(b), and db with a; C = a b^H + b a^H: da = (G + G^H) b."""
+        (a, b), S = given.operands, twice(cotangents[0])
+        return gemm(S, factor(b)) if needed[0] else None, gemm(S, factor(a)) if needed[1] else None
+
+    def two_tangent(given: Given, tangents: Sequence[Tensor]) -> Sequence[Tensor]:
+        (a, b), (da, db) = given.operands, tangents
+        half = total(None if da is None else gemm(da, turned(b)), None if db is None else gemm(a, turned(db)))
+        return (twice(half),)
+
+    names = f"blas.{prefix}rk", f"blas.{prefix}r2k"
+    return (
+        Rule(names[0], names[0], one, lambda a, **_: a @ turned(a), (0,), tangent=one_tangent),
+        Rule(names[1], names[1], two, lambda a, b, **_: a @ turned(b), (0, 1), tangent=two_tangent, uses=_OTHER),
+    )
 
 
 def _matmul_gram(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
@@ -129,8 +144,8 @@ RULES = (
         "gram", "gram", _gram, _like_gram, (0, 1), tangent=_gram_tangent, stacks=False, uses=_OTHER,
         stacked=lambda A, B=None, **_: gemm(A.mH, A if B is None else B),
     ),
-    Rule("blas.syrk", "blas.syrk", _rank_k, lambda a, **_: a @ a.mT, (0,), tangent=_rank_k_tangent),
-    Rule("blas.herk", "blas.herk", _rank_k_hermitian, lambda a, **_: a @ a.mH, (0,), tangent=_rank_k_hermitian_tangent),
+    *_update_rules(hermitian=False),
+    *_update_rules(hermitian=True),
     Rule(
         "matmul_gram", "matmul_gram", _matmul_gram, _like_matmul_gram, (0, 1), (0,), stacks=False,
         stacked=_stacked_matmul_gram,

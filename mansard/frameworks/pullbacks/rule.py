@@ -34,14 +34,13 @@ class Rule:
     `run` names the public function, or is a function. `pullback(given, cotangents, needed)` returns a gradient for
     every operand, None for those that are not needed; a cotangent that is None is zero. Gradients may have the result's
     leading dimensions: they are summed back. `tangent(given, tangents)` returns a tangent for every result. `like` is
-    the same function in PyTorch: shapes and dtypes of results where there are no values;
-    None: it is not traced.
+    the same function in PyTorch: shapes and dtypes of results where there are no values.
     """
 
     name: str
     run: str | Callable[..., Any]
     pullback: Callable[[Given, Gradients, Sequence[bool]], Gradients]
-    like: Callable[..., Any] | None
+    like: Callable[..., Any]
     operands: tuple[int, ...] = ()  # kept for the derivative
     results: tuple[int, ...] = ()  # kept for the derivative
     tangent: Callable[[Given, Sequence[Tensor]], Sequence[Tensor]] | None = None

@@ -4,15 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from itertools import count
 from typing import Any
+from weakref import WeakValueDictionary
 
 import numpy as np
 import torch
 
 from ...operations.sparse.matrix import Matrix, of_source
 from ...operations.sparse.powers.run import Powers
-from .products import total
+from .products import gemm, total
 from .rule import Given, Gradients, Rule, Tensor
+
+
+class Stored:
+    """Sparse matrices and plans of powers in graphs of PyTorch, by the numbers that stand for them there. A graph does
+    not keep its matrix; whoever compiled a function that uses the matrix does."""
+
+    def __init__(self) -> None:
+        self._known: WeakValueDictionary[int, Any] = WeakValueDictionary()
+        self._next = count()
+
+    def number_of(self, matrix: Any) -> int:
+        known = matrix.__dict__.get("_number_in_graphs")
+        if known is None:
+            known = matrix.__dict__["_number_in_graphs"] = next(self._next)
+            self._known[known] = matrix
+        return known  # type: ignore[no-any-return]
+
+    def numbered(self, number: int) -> Any:
+        found = self._known.get(number)
+        if found is None:
+            raise TypeError(
+                f"the graph uses sparse matrix {number} of the process that traced it, which is no longer there: keep "
+                "the matrix as long as the compiled function, and trace programs anew in another process"
+            )
+        return found
+
+
+STORED = Stored()
 
 
 class Pattern:
@@ -51,6 +81,15 @@ class Side:
 
     def __init__(self, pattern: Pattern, transposed: bool = False, conj: bool = False) -> None:
         self.pattern, self.transposed, self.conj = pattern, transposed, conj
+
+    @property
+    def literal(self) -> tuple[int, bool, bool]:
+        """What stands for it in a graph."""
+        return STORED.number_of(self.pattern.matrix), self.transposed, self.conj
+
+    @classmethod
+    def of(cls, literal: tuple[int, bool, bool]) -> Side:
+        return cls(Pattern(STORED.numbered(literal[0])), *literal[1:])
 
     def adjoint(self) -> Side:
         return Side(self.pattern, not self.transposed, not self.conj)
@@ -92,6 +131,12 @@ def _run_product(x: Tensor, values: Tensor | None = None, *, side: Side) -> Tens
     return side.on(values) @ x
 
 
+def _like_product(x: Tensor, values: Tensor | None = None, *, side: Side) -> Tensor:
+    matrix = side.pattern.matrix
+    found = torch.promote_types(x.dtype, getattr(torch, str(matrix.dtype)))
+    return x.new_empty((matrix.shape[1 if side.transposed else 0], *x.shape[1:]), dtype=found)
+
+
 def _product(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
     """y = A x: dx = A^H G."""
     side, (x, *others), (G,) = given.options["side"], given.operands, cotangents
@@ -124,6 +169,15 @@ class PowersPattern(Pattern):
         super().__init__(powers, values)
         self._of_values = values
 
+    @property
+    def literal(self) -> int:
+        """What stands for it in a graph."""
+        return STORED.number_of(self.matrix)
+
+    @classmethod
+    def of(cls, literal: int) -> PowersPattern:
+        return cls(STORED.numbered(literal))
+
     @cached_property
     def side(self) -> Side:
         made = self.matrix.__dict__.get("_matrix_of_products") or of_source(self.matrix._source)
@@ -133,6 +187,10 @@ class PowersPattern(Pattern):
 
 def _run_powers(x: Tensor, values: Tensor | None = None, *, pattern: PowersPattern) -> Tensor:
     return pattern.at(values)(x)
+
+
+def _like_powers(x: Tensor, values: Tensor | None = None, *, pattern: PowersPattern) -> Tensor:
+    return x.new_empty(pattern.matrix.shape)
 
 
 def chain(pattern: PowersPattern, x: Tensor, values: Tensor | None) -> list[Tensor]:
@@ -158,7 +216,7 @@ def _cotangents(task: Any, G: Tensor) -> list[Tensor | None]:
     weights = torch.as_tensor(np.conj(np.atleast_2d(task.weights)), device=G.device)
     weights = (weights if G.is_complex() else weights.real).to(G.dtype)
     sets = G[None] if task.weights.ndim == 1 else G
-    return list(torch.tensordot(weights.T, sets, 1).unbind(0))
+    return list(gemm(weights.T, sets.flatten(1)).unflatten(1, sets.shape[1:]).unbind(0))
 
 
 def _powers(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Gradients:
@@ -186,8 +244,8 @@ def _powers(given: Given, cotangents: Gradients, needed: Sequence[bool]) -> Grad
 
 RULES = (
     Rule(
-        "sparse.product", _run_product, _product, None, (0, 1), tangent=_product_tangent, stacks=False,
+        "sparse.product", _run_product, _product, _like_product, (0, 1), tangent=_product_tangent, stacks=False,
         stacked=_mapped_product, alone=(1,),
     ),
-    Rule("sparse.powers", _run_powers, _powers, None, (0, 1), stacks=False),
+    Rule("sparse.powers", _run_powers, _powers, _like_powers, (0, 1), stacks=False),
 )  # fmt: skip

@@ -35,7 +35,6 @@ def _with_info(twin: Rule) -> Rule:
         return *twin.tangent(replace(given, results=given.results[:-1]), tangents), None
 
     def like(*operands: Tensor, **options: Any) -> Sequence[Tensor]:
-        assert twin.like is not None
         found = twin.like(*operands, **options)
         results = found if isinstance(found, tuple) else (found,)
         leading = torch.broadcast_shapes(*(one.shape[:-2] for one in operands))

@@ -16,6 +16,7 @@ from ...kernels.sparse.spmv import spec
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES
 from ...records import findings
+from .. import graphs
 from ..launcher import LAUNCHER
 from ..recipes import repeatable
 from ..transformable import through_framework
@@ -201,6 +202,11 @@ class Matrix(Operator):
     def __reduce__(self) -> tuple[object, ...]:
         return Matrix, (self._sides, self._transposed, self._conj)
 
+    def __eq__(self, other: object) -> bool:  # PyTorch's compiler takes no constants without an `__eq__` of their own
+        return self is other
+
+    __hash__ = object.__hash__
+
     @property
     def nnz(self) -> int:
         return self._sides.held(False).storage.nnz
@@ -361,3 +367,7 @@ class Matrix(Operator):
             padding = int(stored.widths.sum()) * stored.C / max(1, stored.nnz)
             text += f"-{stored.C}-{stored.sigma}, {padding:.3g} stored entries per entry"
         return f"<Matrix {text}, {stored.index} columns, {stored.values_dtype} values>"
+
+
+for _method in (Matrix.product, Matrix.recurrence, Matrix.matvec, Matrix.matmat, Matrix.dot):
+    graphs.allow_method(Matrix, _method)

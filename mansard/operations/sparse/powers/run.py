@@ -16,6 +16,7 @@ from ....backends.select import ReferenceBackend, select
 from ....codegen.geometry import Device
 from ....errors import Transformed
 from ....kernels.sparse.powers import emit, spec
+from ... import graphs
 from ...transformable import through_framework
 from ..convert import Source, library, new_values
 from ..matrix import Matrix, of_source
@@ -77,6 +78,11 @@ class Powers:
     def __reduce__(self) -> tuple[object, ...]:
         given = (self._task, self._source, self._options, self._planned, self._matrix)
         return _unpickled, (*given, self._backend.name, self._backend.device)
+
+    def __eq__(self, other: object) -> bool:  # PyTorch's compiler takes no constants without an `__eq__` of their own
+        return self is other
+
+    __hash__ = object.__hash__
 
     @property
     def stored(self) -> Storage:
@@ -269,6 +275,9 @@ class Powers:
     def __repr__(self) -> str:
         what = "nothing" if self._runner is None else self.choice.execution
         return f"<Powers p={self._task.p} of {self.n} x {self.n} {self.dtype}, {what}>"
+
+
+graphs.allow_method(Powers, Powers.__call__)
 
 
 def _unpickled(
