@@ -256,8 +256,8 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
     if overlap is not None:
         return call.counted(kind, out, into)
     outer = len(a.shape) > 1 and a.shape[-1] == 1  # of NumPy's arrays by its vector loops
-    own = matmul if kind.package == "torch" else multiplied  # whether autocast is on is asked in every call
-    return plain if outer or kind.prefers_blas else with_own(plain, own)
+    fixed = kind.on_host_alone or a.dtype in kind.cublas_dtypes  # of others the library's settings decide in every call
+    return plain if outer or kind.prefers_blas else with_own(plain, multiplied if fixed else matmul)
 
 
 def _launch(kind: Kind, a: View, b: View, c: View) -> Launch | None:

@@ -13,6 +13,7 @@ from torch_cases import CASES, MATRIX, first_gradients, laid, layouts_of, tensor
 
 import mansard as ms
 from mansard.errors import UnsupportedProblem
+from mansard.operations.launcher import LAUNCHER
 
 torch = pytest.importorskip("torch")
 
@@ -69,6 +70,17 @@ def test_results_by_libraries() -> None:
     same_bits(lambda: ms.matmul(boundary_cases.ragged(stack), boundary_cases.ragged(stack)))
     x = tensor(torch.float32, 4, 2).detach()
     same_bits(lambda: ms.sparse.matrix(torch_cases.sparse(MATRIX, x)) @ x)
+
+
+@needs_cpu
+@pytest.mark.usefixtures("by_library")
+def test_later_calls_by_the_native_launcher() -> None:
+    if not LAUNCHER.wait():
+        pytest.skip("no native launcher here")
+    square, tall = tensor(torch.float32, 8, 8).detach(), single(boundary_cases.TALL)
+    for call in (lambda: ms.matmul(square, square), lambda: ms.gram(tall), lambda: ms.gram(tall, tall + 1)):
+        for _ in range(3):
+            same_bits(call)
 
 
 @needs_cpu
