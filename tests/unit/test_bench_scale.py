@@ -71,6 +71,7 @@ def test_kernels_share_memory_and_take_turns() -> None:
 def test_bandwidth_of_threads_is_measured_together(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads that take 20 ms each for their own numbers at the same time have twice the rate of one."""
     monkeypatch.setattr(runs, "_STREAM", 1000)
+    monkeypatch.setattr(runs, "_STREAMING", 0.0)
     rates = [runs._rate(threads, lambda x, y: time.sleep(0.02), 8) for threads in (1, 2)]
     assert rates == pytest.approx([8 * 1000 / 0.02, 2 * 8 * 1000 / 0.02], rel=0.3)
     found = runs.machine()

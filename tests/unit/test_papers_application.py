@@ -42,7 +42,7 @@ def test_committed_joules_of_qr_agree_with_their_ratios() -> None:
 def _step(case: str, dim: int, order: int, forces: float, library: str = "numpy", engine: str = "mansard") -> Any:
     phases = {"points": forces, "time step": 0.0, "forces": 0.0, "conjugate gradients": 1 - forces}
     return {"case": case, "dim": dim, "order": order, "library": library, "engine": engine, "phases": phases,
-            "median": 1.0}  # fmt: skip
+            "median": 1.0, "zones": 8}  # fmt: skip
 
 
 @pytest.mark.parametrize(("flat", "solid", "holds"), [(0.7, 0.6, True), (0.7, 0.4, False), (0.9, 0.6, False)])
@@ -51,10 +51,11 @@ def test_shares_of_corner_forces_are_those_of_a_cpu(
 ) -> None:
     """His claim is about CPUs: what a GPU's rows say is in the table and changes no verdict."""
     cpu = [_step("a", 2, 4, flat), _step("b", 2, 3, 0.7), _step("c", 3, 2, solid), _step("d", 3, 4, 0.99)]
+    cpu.append({**_step("e", 2, 3, 0.1), "zones": 4})  # a smaller mesh of the same method counts in the table alone
     gpu = [_step("c", 3, 2, 0.1, "cupy")]
     monkeypatch.setattr(application, "lines", lambda path: gpu if "h200" in path else cpu)
     found = application.profile()
-    assert found.holds == holds and len(found.cells) == 5
+    assert found.holds == holds and len(found.cells) == 6
     assert f"{flat:.0%} with 2-D Q4-Q3 (his 76%)" in found.values["shares"]
     assert f"{solid:.0%} with 3-D Q2-Q1 (his 55%)" in found.values["shares"]
 

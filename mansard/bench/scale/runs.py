@@ -172,7 +172,7 @@ def _best(comm: Any, call: Callable[[], Any]) -> float:
 # ---- the machine ------------------------------------------------------------------------------------------------
 
 _STREAM = 8 << 20  # numbers that a core reads or copies: 64 MiB, more than its share of the caches
-_STREAMS = 7  # samples
+_STREAMS, _STREAMING = 7, 1.0  # samples at least, and seconds of them: the best one finds quiet cores
 
 
 def machine() -> dict[str, Any]:
@@ -191,8 +191,9 @@ def _rate(threads: int, stream: Callable[[Array, Array], None], size: int) -> fl
     arrays = [(np.zeros(_STREAM), np.ones(_STREAM)) for _ in range(threads)]
     best = np.inf
     with ThreadPoolExecutor(threads) as pool:
-        for _ in range(_STREAMS):
+        taken, first = 0, perf_counter()
+        while taken < _STREAMS or perf_counter() - first < _STREAMING:
             begin = perf_counter()
             list(pool.map(stream, *zip(*arrays, strict=True)))
-            best = min(best, perf_counter() - begin)
+            best, taken = min(best, perf_counter() - begin), taken + 1
     return threads * size * _STREAM / best
