@@ -65,6 +65,8 @@ def test_kernels_share_memory_and_take_turns() -> None:
     assert SHARED.slowed(1.0, 4e9, 4e9, 2) == 1.0  # copies: two cores get twice what one gets
     tight = SHARED._replace(copy=(8e9, 8e9))
     assert tight.slowed(1.0, 4e9, 4e9, 2) == pytest.approx(2.0) and tight.slowed(1.0, 8e9, 0, 2) != 2.0
+    noisy = SHARED._replace(read=(10e9, 7e9))  # other work took the second core while bandwidth was measured
+    assert noisy.slowed(1.0, 10e9, 0, 1) == 1.0 and noisy.slowed(1.0, 10e9, 0, 2) == pytest.approx(2.0)
     assert model.shared_of({"machine": MACHINE}) == SHARED and model.shared_of({}) is None
 
 

@@ -51,7 +51,8 @@ class Shared(NamedTuple):
         one, every = self.copy if written else self.read
         memory = min(1.0, (read + written) / (one * seconds))
         wanted = min(ranks, self.cores) * one
-        return seconds * (1 - memory + memory * max(1.0, wanted / every)) * max(1.0, ranks / self.cores)
+        slower = max(1.0, wanted / max(one, every))  # less by all cores than by one is noise of the measurement
+        return seconds * (1 - memory + memory * slower) * max(1.0, ranks / self.cores)
 
 
 def shared_of(measured: dict[str, Any]) -> Shared | None:
