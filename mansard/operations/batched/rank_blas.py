@@ -84,7 +84,7 @@ def through_numpy(kind: Kind, form: Update, dtype: str, product: Product) -> Pro
 
     def run(A: Array, B: Array = None, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         place = None if out is None else download(out)
-        if out is not None and place.ctypes.data != address(out):
+        if place is not None and place.ctypes.data != address(out):
             return product(A, B, out, alpha, beta)
         found = by_numpy(download(A), None if B is None else download(B), place, alpha, beta)
         return upload(found, A) if out is None else out
