@@ -50,29 +50,35 @@ def answer(
             f"({refusal or 'an operand requires a gradient'})",
             "torch",
         )
+    listed = False
     for one in (*args, *kwargs.values()) if kwargs else args:
         if type(one) not in _USUAL:
             if isinstance(one, list):
-                return _element_by_element(name, call, args, kwargs)
+                listed = True
+                break
             if isinstance(one, _BATCHES):
                 if refusal is None:
                     return function(*args, **kwargs)  # which names the argument that it refuses
                 raise _batch_refused(name, one, refusal)
-    if refusal is not None:
+    if refusal is not None and not listed:
         _refuse_functionalize(refusal)
     try:
-        return call(*args, **kwargs)
+        return _element_by_element(name, call, args, kwargs) if listed else call(*args, **kwargs)
     except Unrecorded as why:
         raise Transformed(str(why), "torch") from refusal
 
 
 def _element_by_element(name: str, call: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Lists of results of lists of operands; operands that are no lists serve every element."""
-    lengths = {len(one) for one in (*args, *kwargs.values()) if isinstance(one, list)}
+    """Lists of results of lists of operands; operands that are no lists serve every element. Factors are tuples of
+    lists: (lu, piv), or (c, lower) with one flag for all."""
+    operands = [part for one in (*args, *kwargs.values()) for part in (one if isinstance(one, tuple) else (one,))]
+    lengths = {len(one) for one in operands if isinstance(one, list)}
     if len(lengths) != 1:
         raise ValueError(f"{name}: lists of {' and '.join(map(str, sorted(lengths)))} operands: pass as many of each")
 
     def at(one: Any, i: int) -> Any:
+        if isinstance(one, tuple):
+            return tuple(at(part, i) for part in one)
         return one[i] if isinstance(one, list) else one
 
     results = [

@@ -375,3 +375,22 @@ def test_refusals_name_the_remedy() -> None:
     ):
         with pytest.raises(TypeError, match=text):
             call()
+
+
+def test_factors_of_lists_are_differentiated_one_by_one() -> None:
+    """Factors are tuples of lists, (lu, piv) or (c, lower); refusals of an element are those of a single matrix."""
+    made = [torch.eye(n, dtype=torch.float64) * (n + 1) + 1 for n in (2, 3)]  # symmetric, positive definite
+    for solve, factors in (
+        (ms.linalg.lu_solve, ms.linalg.lu_factor(made)),
+        (ms.linalg.cho_solve, (ms.linalg.cholesky(made), True)),
+    ):
+        right = [torch.ones(n, 1, dtype=torch.float64, requires_grad=True) for n in (2, 3)]
+        sum(one.sum() for one in solve(factors, right)).backward()
+        for a, b in zip(made, right, strict=True):
+            torch.testing.assert_close(b.grad, torch.linalg.inv(a).sum(0)[:, None], rtol=1e-14, atol=1e-15)
+        with pytest.raises(ValueError, match="lists of 1 and 2 operands"):
+            solve(factors, right[:1])
+    for a in (made, made[0]):
+        leaves = [one.clone().requires_grad_() for one in a] if isinstance(a, list) else a.clone().requires_grad_()
+        with pytest.raises(ms.errors.Transformed, match="mode='raw' has no derivative"):
+            ms.linalg.qr(leaves, mode="raw")
