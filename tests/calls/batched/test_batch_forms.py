@@ -157,7 +157,7 @@ def test_rank_2k_of_different_shapes(trans: str, dtype: str, name: str) -> None:
         (
             lambda a, b: ms.blas.syr2k(ms.Ragged.from_list(a), ms.Ragged.from_list(b), alpha=np.ones(2)),
             TypeError,
-            "alpha is one number",
+            "alpha and beta are one number each",
         ),
     ],
 )
