@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from ...arrays.kinds import kind_of
 from ...arrays.types import Array
 from ...backends.select import select
 from ...machine import machine
@@ -112,16 +113,20 @@ class DistributedPowers:
                 raise TypeError(f"x has dtype {x.dtype}, the plan was made for {self.dtype}: convert x")
             return self._with_zones(x) if self.exchanges == "one" else self._with_products(x)
 
+    def _empty(self, x: Array, rows: int) -> Array:
+        """Room for x and its powers, in memory that earlier results left: new pages take longer than a power."""
+        return kind_of(x, "x").empty((self.p + 1, rows, *x.shape[1:]), self.dtype.name, x)
+
     def _with_zones(self, x: Array) -> Array:
         zone = self._zone
         assert zone is not None
-        V = np.empty((self.p + 1, len(zone.rows), *x.shape[1:]), self.dtype)
+        V = self._empty(x, len(zone.rows))
         zone.fill(x, V[0])
         self._plan(V[0], out=V)
         return V[:, zone.low : zone.high]
 
     def _with_products(self, x: Array) -> Array:
-        V = np.empty((self.p + 1, *x.shape), self.dtype)
+        V = self._empty(x, len(x))
         V[0] = x
         for k, (alpha, beta, gamma) in enumerate(self.coefficients.tolist()):
             if (alpha, beta, gamma) == (1.0, 0.0, 0.0):
