@@ -35,14 +35,13 @@ def _number(scaling: str) -> Number:
          f"{_alone(row):.0%}" if is_weak else "")
         for ranks, row in sorted(found.items())
     )  # fmt: skip
-    values = {"two": _efficiency(found, 2, is_weak), "four": _efficiency(found, 4, is_weak),
-              "messages": found[2]["messages"], "zones": found[1]["zones"], "load": found[2]["load"],
-              "waiting": median(found[2]["waiting"]) / median(found[2]["seconds"]),
-              "note": found[2]["note"]}  # fmt: skip
-    if is_weak:  # how much samples without messages differ is the noise
-        alone = _alone(found[2])
-        values |= {"alone": alone, "quickest": 1e3 * min(found[2]["alone"]), "slowest": 1e3 * max(found[2]["alone"])}
-    holds = found[1]["messages"] == 0 < found[2]["messages"]
+    two = found[2]
+    values = {"two": _efficiency(found, 2, is_weak), "messages": two["messages"], "zones": found[1]["zones"],
+              "load": two["load"], "waiting": median(two["waiting"]) / median(two["seconds"])}  # fmt: skip
+    if is_weak:
+        slowest, quickest = 1e3 * max(two["alone"]), 1e3 * min(two["alone"])
+        values |= {"alone": _alone(two), "quickest": quickest, "slowest": slowest}
+    holds = found[1]["messages"] == 0 < two["messages"]
     return Number(holds, values, _COLUMNS, cells)
 
 
@@ -69,7 +68,7 @@ def picture() -> Any:
         middle = [median(each) for each in times]
         spread = ([m - t[0] for m, t in zip(middle, times, strict=True)],
                   [t[-1] - m for m, t in zip(middle, times, strict=True)])  # fmt: skip
-        axis.errorbar(ranks, middle, yerr=spread, marker="o", label="two Xeon cores, busy: median, least, most")
+        axis.errorbar(ranks, middle, yerr=spread, marker="o", label="two Xeon cores: median, least, most")
         if scaling == "strong":
             axis.plot(ranks, [middle[0] / count for count in ranks], ":", color="#555555", label="halves")
         else:
