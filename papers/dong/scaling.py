@@ -75,7 +75,8 @@ def picture() -> Any:
             alone = [5 * median(row["alone"]) for _, row in found]
             axis.plot(ranks, alone, "s--", color="#E69F00", label="every rank alone, at the same time")
             axis.plot(list(TITAN), list(TITAN.values()), "-X", color="#000000", label="BLAST on Titan, nodes")
-        axis.set(xscale="log", yscale="log", xlabel="ranks", ylabel="seconds of five steps", title=scaling)
+        axis.set(xscale="log", xlabel="ranks", ylabel="seconds of five steps", title=scaling)
+        axis.set_ylim(bottom=0)
         axis.set_xticks(ranks if scaling == "strong" else [*ranks, *TITAN],
                         [str(one) for one in (ranks if scaling == "strong" else [*ranks, *TITAN])])  # fmt: skip
         axis.minorticks_off()
