@@ -73,7 +73,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let nine tenths of the emulated tests and half of those for CPUs rest, unless tests were named, and what is
+    """Let nine tenths of the emulated tests and two thirds of those for CPUs rest, unless tests were named, and what is
     `rotated`, unless files were: see `sparing`."""
     if config.getoption("keyword") or any("::" in one for one in config.args):
         return

@@ -42,7 +42,7 @@ def child(order: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=env, capture_output=True, text=True, timeout=500)
 
 
-@pytest.mark.parametrize("family", sliced(list(SANITIZED), 4))
+@pytest.mark.parametrize("family", sliced(list(SANITIZED), 8))
 def test_cases_are_clean(family: str) -> None:
     """A quarter of the families in a run, of each another slice and another thread order from run to run."""
     step, turn = SANITIZED[family], SHARE.seed // 4

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import doctests
 import pytest
+from sparing import rotated
 
 import mansard.operations.tall_skinny.fused
 import mansard.operations.tall_skinny.gram
@@ -30,6 +31,7 @@ def test_readme_example(capsys: pytest.CaptureFixture[str]) -> None:
     assert "limit" in capsys.readouterr().out
 
 
+@rotated(2)
 @pytest.mark.parametrize("path", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.name)
 def test_example_runs(path: Path) -> None:
     env = os.environ | {"PYTHONPATH": str(ROOT), "MANSARD_LIBRARY_BELOW": ""}  # as users have it

@@ -1,4 +1,4 @@
-"""Slices of cases: six weeks of runs go through all, every run through every kind of kernel."""
+"""Slices of cases: two months of runs go through all, every run through every kind of kernel."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_pairs_cover_all_pairs(sliced: None) -> None:
     assert len(pairs) == 15
 
 
-def test_cpus_go_through_a_third_of_the_cases(sliced: None) -> None:
+def test_cpus_go_through_a_part_of_the_cases(sliced: None) -> None:
     met = on_backends(CASES)
     assert len([case for backend, case in met if backend == "emulated"]) == len(spared(CASES))
     assert [case for backend, case in met if backend == "cuda"] == CASES
@@ -69,15 +69,15 @@ def test_cpus_go_through_a_third_of_the_cases(sliced: None) -> None:
     assert seen == set(CASES)
 
 
-@pytest.mark.parametrize("backend, least, most", [("emulated", 160, 199), ("cpu", 80, 120)])
-def test_tests_rest_in_turns(backend: str, least: int, most: int, sliced: None) -> None:
-    """Nine tenths of emulated ones at a time and half of those for CPUs; those of slices and of GPUs never."""
+@pytest.mark.parametrize("target, least, most", [("emulated", 160, 199), ("cpu", 110, 160)])
+def test_tests_rest_in_turns(target: str, least: int, most: int, sliced: None) -> None:
+    """Nine tenths of emulated ones at a time and two thirds of those for CPUs; those of slices and of GPUs never."""
     names = [f"test_{number}" for number in range(200)]
     rested = {}
     for SHARE.seed in range(30):
-        rested[SHARE.seed] = {name for name in names if sparing.rests(name, backend, [CASES])}
+        rested[SHARE.seed] = {name for name in names if sparing.rests(name, target, [CASES])}
         assert least < len(rested[SHARE.seed]) < most
-        assert not any(sparing.rests(name, backend, [CASES, spared(CASES)]) for name in names)
+        assert not any(sparing.rests(name, target, [CASES, spared(CASES)]) for name in names)
         assert not any(sparing.rests(name, "cuda", [CASES]) for name in names)
     assert rested[0] == rested[2] and not set.intersection(*(rested[seed] for seed in range(0, 30, 3)))
     assert rested[0] | rested[3] == set(names)
