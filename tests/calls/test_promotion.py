@@ -6,6 +6,7 @@ before the call.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -25,6 +26,13 @@ STACK = RNG.integers(-3, 4, (COUNT, 2, 2)) + 8.0 * np.eye(2)
 RIGHT, VECTORS = RNG.integers(-3, 4, (COUNT, 2, 2)).astype(float), RNG.integers(-3, 4, (COUNT, 2)).astype(float)
 LOWER = np.tril(STACK)
 BASIS = np.eye(50)[:, :1]
+
+
+def unmoved(lu: Any) -> Any:
+    """Pivots that exchange nothing, in the array library of the factors."""
+    pivots = np.tile(np.arange(2, dtype=np.int32), (COUNT, 1))
+    return pivots if isinstance(lu, np.ndarray) else sys.modules["jax"].numpy.asarray(pivots)
+
 
 # name -> operands, the call, and whether the result is exact
 PRODUCTS: dict[str, tuple[dict[str, Any], Callable[..., Any]]] = {
@@ -49,7 +57,7 @@ SYSTEMS: dict[str, tuple[dict[str, Any], Callable[..., Any]]] = {
     "cho_solve": ({"c": LOWER, "b": RIGHT}, lambda c, b: ms.linalg.cho_solve((c, True), b)),
     "lu_solve": (
         {"lu": STACK, "b": RIGHT},
-        lambda lu, b: ms.linalg.lu_solve((lu, np.tile(np.arange(2, dtype=np.int32), (COUNT, 1))), b),
+        lambda lu, b: ms.linalg.lu_solve((lu, unmoved(lu)), b),
     ),
     "procrustes": ({"a": TALL, "b": OTHER}, lambda a, b: ms.linalg.procrustes(a, b)[0]),
     "orthogonalize": ({"V": TALL, "against": BASIS}, lambda V, against: ms.orthogonalize(V, against)[0]),
