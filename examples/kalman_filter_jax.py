@@ -55,7 +55,7 @@ def simulated(tracks: int, steps: int, seed: int = 0) -> Any:
 
 
 def filtered(noise: Any, observations: Any) -> Any:
-    """What `run` computes, by NumPy in float64: one inverse per track and step, and no factorization."""
+    """Run the filter in NumPy and float64, with one inverse per track and step: the reference for `run`."""
     steps, tracks, _ = observations.shape
     motion, H = np.eye(4) + DT * np.eye(4, k=2), np.eye(2, 4)
     x, P = np.zeros((tracks, 4)), np.broadcast_to(10 * np.eye(4), (tracks, 4, 4))

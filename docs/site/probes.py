@@ -184,7 +184,7 @@ def _vectors(count: int) -> Callable[[str, Convert], list[Any]]:
 
 
 def _reflectors(name: str) -> Callable[[str, Convert], list[Any]]:
-    """What `qr` and `lu_factor` give; pivots are those of NumPy, in the library of the matrices."""
+    """Make operands of functions that take factors: results of `qr` or `lu_factor`, in the library of the matrices."""
 
     def make(form: str, convert: Convert) -> list[Any]:
         a = batch(convert(POSITIVE), form)

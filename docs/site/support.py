@@ -145,7 +145,7 @@ def kernels_table(device: Device) -> list[str]:
 
 
 def cupy_table(device: Device) -> list[str]:
-    """What the registry knows of CuPy's arrays: operations with kernels for a GPU, and of how many dtypes."""
+    """Table of the kernel families that serve CuPy arrays, from the registry; nothing is run."""
     rows = ["| operation | CuPy | kernels |", "|---|---|---|"]
     for one in public():
         has = any(reach(one, dtype, device) != _NO for dtype in DTYPES)

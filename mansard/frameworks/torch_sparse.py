@@ -74,7 +74,7 @@ class RecordedMatrix(_Products):
         return self._side.on(self._values.detach())
 
     def with_values(self, values: Tensor) -> Any:
-        """The same pattern with other values."""
+        """Return a matrix of this pattern with other values."""
         side = self._side
         return RecordedMatrix(Side(Pattern(side.pattern.matrix, values), side.transposed, side.conj), values)
 

@@ -52,7 +52,7 @@ def with_own(path: Path, own: Callable[..., Matrices]) -> Path:
 
 
 def own_of(path: Callable[..., Matrices]) -> Callable[..., Matrices] | None:
-    """What `with_own` left; None: nothing."""
+    """Return the library's own function that `with_own` attached to the path; None if there is none."""
     found: Callable[..., Matrices] | None = getattr(path, "__dict__", {}).get("own")
     return found
 

@@ -40,7 +40,7 @@ class Network(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What ranks of one machine share; bandwidths are bytes per second of one core, and of all cores at once."""
+    """Cores and memory bandwidths that the ranks of one machine share: bytes per second of one core and of all."""
 
     cores: int
     read: tuple[float, float]

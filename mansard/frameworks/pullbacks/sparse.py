@@ -84,7 +84,7 @@ class Side:
 
     @property
     def literal(self) -> tuple[int, bool, bool]:
-        """What stands for it in a graph."""
+        """Number of the stored matrix and flags, by which a traced graph refers to this operand."""
         return STORED.number_of(self.pattern.matrix), self.transposed, self.conj
 
     @classmethod
@@ -171,7 +171,7 @@ class PowersPattern(Pattern):
 
     @property
     def literal(self) -> int:
-        """What stands for it in a graph."""
+        """Number of the stored matrix, by which a traced graph refers to this plan."""
         return STORED.number_of(self.matrix)
 
     @classmethod

@@ -84,7 +84,7 @@ _valued = define(
 
 
 def _by_products(P: Powers, values: Array | None, x: Array) -> Array:
-    """What a plan gives, for any number of vectors: v_(k+1) = (alpha_k A + beta_k) v_k + gamma_k v_(k-1)."""
+    """Compute the recurrence v_(k+1) = (alpha_k A + beta_k) v_k + gamma_k v_(k-1) by single products with A."""
     A, task, vectors = Stored.of(P.products()), P._task, [x]
     for alpha, beta, gamma in _coefficients(P):
         found = alpha * multiplied(A, values, vectors[-1])
@@ -140,7 +140,7 @@ def _checked(P: Powers, x: Any) -> Array:
 
 
 class TracedPowers:
-    """What `with_values` of a plan of powers returns for traced values: it has derivatives in them and in vectors."""
+    """Plan of powers whose matrix has traced values: results have derivatives in the values and in x."""
 
     def __init__(self, powers: Powers, values: Array) -> None:
         self._powers, self._values = powers, values
@@ -155,7 +155,7 @@ class TracedPowers:
         return _in_stored_order(self._powers, self, x)
 
     def with_values(self, data: Array) -> TracedPowers:
-        """The same pattern with other values."""
+        """Return a plan for this pattern with other values."""
         return with_values(self._powers, operand(data, "data"))
 
 

@@ -224,7 +224,7 @@ class _Products:
 
 
 class TracedMatrix(_Products):
-    """What `with_values` returns for traced values: its products have derivatives in them and in vectors."""
+    """Sparse matrix with traced values: products have derivatives in the values and in the vectors."""
 
     def __init__(self, pattern: Stored, values: Array) -> None:
         super().__init__(pattern, values)
@@ -241,7 +241,7 @@ class TracedMatrix(_Products):
         return TracedMatrix(Stored(of.sides, not of.transposed, not of.conjugated), self._values)
 
     def with_values(self, data: Array) -> TracedMatrix:
-        """The same pattern with other values."""
+        """Return a matrix of this pattern with other values."""
         if self._pattern.transposed or self._pattern.conjugated:
             raise ValueError("with_values: replace the values of the matrix itself, not of its transposed")
         return TracedMatrix(self._pattern, new_values(operand(data, "data"), self.nnz, self.dtype))

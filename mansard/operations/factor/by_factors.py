@@ -29,7 +29,7 @@ def answers(kind: Kind, F: Array, B: Array, backend: str | None) -> bool:
 
 
 def answers_for(F: Array, B: Array, backend: str | None = None) -> bool:
-    """`answers` for NumPy arrays."""
+    """Whether LAPACK solves systems of these NumPy stacks: of one dtype, with few rows, and left to the library."""
     if backend is not None or pin.pins():
         return False
     if F.shape[:-2] != B.shape[:-2] or F.dtype != B.dtype or 0 in B.shape or F.shape[-1] > LARGEST:
