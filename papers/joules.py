@@ -76,6 +76,11 @@ def parts(given: argparse.Namespace) -> Iterator[Part]:
     yield Part("power over time", power, True, given.window, given.trials)
 
 
+def chosen(given: argparse.Namespace) -> list[Part]:
+    """The parts whose names begin with one of those that were asked for; all of them if none was."""
+    return [part for part in parts(given) if not given.only or part.name.startswith(tuple(given.only))]
+
+
 def run(command: list[str], seconds: float) -> int:
     """Run a command; one that takes longer is interrupted, as by Ctrl-C, and ended if it goes on."""
     process = subprocess.Popen(command, cwd=ROOT)
@@ -90,7 +95,7 @@ def run(command: list[str], seconds: float) -> int:
 def measure(given: argparse.Namespace, start: Callable[[list[str], float], int] = run) -> int:
     """Run what is not finished while there is time; returns how many parts are left."""
     end, left = time.monotonic() + given.seconds, dict[str, bool]()
-    for part in parts(given):
+    for part in chosen(given):
         key = {"part": part.name, "commit": given.commit, "window": part.window, "trials": part.trials}
         seconds = min(part.most, end - time.monotonic())
         left[part.name] = key not in _ledger(given.out)
@@ -164,6 +169,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--window", type=float, default=5.0, help="seconds of a window (default: 5)")
     made.add_argument("--trials", type=int, default=3, help="windows of a contender (default: 3)")
     made.add_argument("--commit", default="", help="the commit that this tree is a copy of")
+    made.add_argument("--only", nargs="+", metavar="PART", help="parts whose names begin like this (default: all)")
     made.add_argument("--list", action="store_true", help="print the commands and what is finished, run nothing")
     return made
 
@@ -172,7 +178,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = parser().parse_args(arguments)
     given.out = given.out.resolve()
     if given.list:
-        for part in parts(given):
+        for part in chosen(given):
             print(shlex.join(part.command))
         return 0
     return int(measure(given) > 0)

@@ -193,7 +193,7 @@ class Contest:
         refused: dict[str, str] = {}
         by_name = {peer.name: peer for peer in self.peers}
         loops = case.mode == "eager" or (case.mode == "graph" and self.backend.name != "cuda")
-        count = self._loop_count(entries, pairs) if loops else 0
+        counts = self._loop_counts(entries, pairs) if loops else {}
         for entry in entries:
             peer = by_name.get(entry.name)
             if case.mode == "graph" and peer is not None and peer.captures:
@@ -204,7 +204,7 @@ class Contest:
                 except RuntimeError as error:
                     refused[entry.name] = f"capture failed: {_gist(error)}"
             elif loops:  # without graphs a loop is the nearest thing
-                samplers[entry.name] = self._loop_sampler(entry, pairs, count)
+                samplers[entry.name] = self._loop_sampler(entry, pairs, counts[entry.name])
             else:
                 samplers[entry.name] = entry.sampler(self.clock)
         return samplers, refused
@@ -234,16 +234,18 @@ class Contest:
             return None
         return sparse_calls.in_cache(case, self.operands.matrices, self.backend, self.clock)
 
-    def _loop_count(self, entries: list[Entry], pairs: int) -> int:
-        """Calls of an eager sample, the same for all: waiting for the last one is shared by as many."""
+    def _loop_counts(self, entries: list[Entry], pairs: int) -> dict[str, int]:
+        """Calls of an eager sample, by contender: waiting for the last one is shared by as many. All make the same
+        number but those whose single call is slow."""
 
         def once(entry: Entry) -> float:
-            again = entry.again
-            return min(self.clock.loop(lambda index: again(0), 1) for _ in range(2))
+            taken = self.clock.loop(lambda index: entry.again(0), 1)
+            return taken if taken > _SLOW else min(taken, self.clock.loop(lambda index: entry.again(0), 1))
 
-        on_gpu = self.backend.name == "cuda"
-        count = max(2, min(_LOOP, int(_LOOP_SECONDS[on_gpu] / max(1e-9, *map(once, entries)))))
-        return max(count, pairs) if on_gpu else count
+        on_gpu, taken = self.backend.name == "cuda", {entry.name: once(entry) for entry in entries}
+        count = max(2, min(_LOOP, int(_LOOP_SECONDS[on_gpu] / max(1e-9, *taken.values()))))
+        most = max(count, pairs) if on_gpu else count
+        return {name: 1 if seconds > _SLOW else most for name, seconds in taken.items()}
 
     def _loop_sampler(self, entry: Entry, pairs: int, count: int) -> Sampler:
         again = entry.again

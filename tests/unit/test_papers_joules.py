@@ -146,3 +146,9 @@ def test_windows_of_the_application_are_not_measured_again(tmp_path: Path, monke
     assert all(row["case"] == about["case"] and row["calls"] > 0 for row in found[2:])
     assert application_power.main([*command, "--commit", "new", "--out", str(out)]) == 0
     assert len(out.read_text().splitlines()) == len(found)
+
+
+def test_some_parts_alone(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    assert joules.measure(given(tmp_path, "--only", "application, lib", "power"), machine) == 0
+    assert len(machine.ran) == 2 and "--engines library" in machine.ran[0] and "--set power" in machine.ran[1]

@@ -82,14 +82,16 @@ def _ragged(numbers: Numbers, drawn: Drawn, start: int) -> tuple[Any, Any]:
     m, k, n = (drawn.sizes[name] for name in "mkn")
     if drawn.operation == "ragged-matmul":
         return _batch(numbers, drawn, m, k, start), _batch(numbers, drawn, k, n, start + 1)
-    A = _batch(numbers, drawn, m, m, start)
+    A, xp = _batch(numbers, drawn, m, m, start), numbers.xp
+    offsets = np.cumsum(m * m) - m * m
     for size in np.unique(m).tolist():
-        for one in map(int, np.flatnonzero(m == size)):
-            a = A[one]
-            if drawn.operation == "ragged-cholesky":
-                a[...] = positive(numbers.xp, a[None])[0]
-            else:
-                a[list(range(size)), list(range(size))] += 2 * math.sqrt(size)
+        entries = xp.asarray(offsets[m == size, None] + np.arange(size * size))
+        some = A.buffer[entries].reshape(-1, size, size)
+        if drawn.operation == "ragged-cholesky":
+            some = positive(xp, some)
+        else:
+            some[:, range(size), range(size)] += 2 * math.sqrt(size)
+        A.buffer[entries] = some.reshape(entries.shape)
     return A, _batch(numbers, drawn, m, n, start + 1) if drawn.operation == "ragged-solve" else None
 
 
