@@ -394,3 +394,12 @@ def test_factors_of_lists_are_differentiated_one_by_one() -> None:
         leaves = [one.clone().requires_grad_() for one in a] if isinstance(a, list) else a.clone().requires_grad_()
         with pytest.raises(ms.errors.Transformed, match="mode='raw' has no derivative"):
             ms.linalg.qr(leaves, mode="raw")
+
+
+def test_sparse_tensors_in_forward_mode() -> None:
+    """They carry no tangent, and PyTorch cannot unpack them."""
+    dense, x = torch.tensor([[1.0, 0, 2], [0, 3, 0]]), torch.tensor([1.0, 2, 3])
+    with torch.autograd.forward_ad.dual_level():
+        made = ms.sparse.matrix(dense.to_sparse_csr()) @ torch.autograd.forward_ad.make_dual(x, -x)
+        found = torch.autograd.forward_ad.unpack_dual(made)
+        assert found.primal.tolist() == (dense @ x).tolist() and found.tangent.tolist() == (dense @ -x).tolist()

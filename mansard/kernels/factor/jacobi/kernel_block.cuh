@@ -221,6 +221,7 @@ struct BlockJacobi {
         other = m.squares[partner];
       }
       const T b = product(x, y);
+      __syncwarp();  // squares of the pair, read by all lanes of a team and written below by its first
       turn_vectors(own_vector, pending);
       const R b_square = modulus_square(b);
       const bool wanted = is_wanted(b_square, square, other);
