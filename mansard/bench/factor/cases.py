@@ -21,7 +21,7 @@ _OPERANDS = {"qrq": 3.0, "svd": 3.0} | dict.fromkeys(_SMALL, 1.0)  # of n x n
 # matrices of a two-sided factorization on a GPU beyond 32 and 64 rows, for a thread each to hide its chain of steps
 _IN_FLIGHT = ((64, 12_672), (32, 33_792))
 # sizes of the set two_sided in the order in which they are measured: what a time limit leaves out comes last
-_FIRST, _MORE, _LAST = (4, 8, 16, 32, 33, 64, 96, 128), (2, 3, 24, 40, 48, 56, 80, 112), (192, 256)
+_FIRST, _MORE, _LAST = (33, 64, 128, 96, 32, 16, 8, 4), (48, 40, 56, 80, 112, 24, 2, 3), (192, 256)
 _REDUCED = (32, 64, 96, 128)
 _FEW_SIZES, _OTHER_SIZES = (32, 64, 128, 16), (32, 64, 8, 128)
 _BATCHES = (128, 1024, 8192, 1)
