@@ -87,7 +87,7 @@ def loops() -> Any:
     """Figures 4b and 5b of Masliah et al.: the loops, ours and the bound on a CPU, a panel per number of threads."""
     rows = _cpu("speed")
     threads = sorted({row["threads"] for row in rows})
-    drawn, axes = _of_processor("Loops on a busy machine, float64, C += A B", rows, len(threads))
+    drawn, axes = _of_processor("Loops on a CPU, float64, C += A B", rows, len(threads))
     for axis, count in zip(axes, threads, strict=True):
         inside = [row for row in rows if row["threads"] == count]
         for number, name in enumerate(("Mansard", "registers", "ikj", "ijk")):
