@@ -11,14 +11,15 @@ from ..found import Number, best, column, geometric_mean, median, rows
 from .application import application, energies, profile, strong_scaling
 from .counted import configurations, products, tiles
 from .measured import backward_ways, exchanges_in_time, forward_ways, own_classic, panels, panels_in_time
-from .powers import powers_drawn, qr_joules
+from .powers import greenup_of_application, powers_drawn, qr_joules
 from .reduced import bidiagonal, phases, progress
 from .scaling import weak as weak_scaling
 from .updates import rank_eight, rank_sixteen, rank_thirty_two, rank_thirty_two_over_cpus, streamed
 
-__all__ = ["application", "bidiagonal", "configurations", "energies", "exchanges_in_time", "panels", "panels_in_time",
-           "phases", "powers_drawn", "products", "profile", "progress", "qr_joules", "rank_eight", "rank_sixteen",
-           "rank_thirty_two", "rank_thirty_two_over_cpus", "strong_scaling", "tiles", "weak_scaling"]  # fmt: skip
+__all__ = ["application", "bidiagonal", "configurations", "energies", "exchanges_in_time", "greenup_of_application",
+           "panels", "panels_in_time", "phases", "powers_drawn", "products", "profile", "progress", "qr_joules",
+           "rank_eight", "rank_sixteen", "rank_thirty_two", "rank_thirty_two_over_cpus", "strong_scaling", "tiles",
+           "weak_scaling"]  # fmt: skip
 _BATCHED, _FACTOR, _TWO = "h200/batched", "h200/factor", "h200/two_sided"
 _BAND = "percent_bandwidth"
 _CPU = "xeon-avx512-2-cores/factor"

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..found import Number, lines, median
-from .hydro import PROFILE, method
-from .scaling import strong
+from ..found import Number, experiment, lines, median
+from .hydro import PROFILE, latest, method
+from .rank_profile import parts
+from .scaling import shared, strong
 
 _H200, _XEON = (f"results/{device}/hydro" for device in ("h200", "xeon-avx512-2-cores"))
 _CLAIMED = (0.545, 0.765)  # share of corner forces: 55 to 75 % by his text, 76 % in his table
@@ -14,7 +15,7 @@ def profile() -> Number:
     """Table 5.1: shares of corner forces, of his methods on a CPU beside his; other rows are in the table alone."""
     cells, cpu = [], dict[str, tuple[int, float]]()
     for device, folder in (("H200", _H200), ("two Xeon cores", _XEON)):
-        for row in lines(f"{folder}/hydro.jsonl"):
+        for row in latest(lines(f"{folder}/hydro.jsonl")):
             if row["engine"] != "mansard" or not row.get("phases"):
                 continue
             whole = sum(row["phases"].values())
@@ -66,16 +67,23 @@ def verification() -> Number:
 
 
 def gpu_shared() -> Number:
+    """Products of Q2-Q1 and Q4-Q3 divided among ranks that share a GPU, and, by later rows, what eight processes take
+    beside one that queues the same steps."""
     found = {(row["case"], row["mode"], row["mps"], row["ranks"]): median(row["seconds"])
              for row in lines("results/ranks-h200.jsonl")}  # fmt: skip
     shares = {(case, mode): seconds / found[case, mode, mps, 1]
               for (case, mode, mps, ranks), seconds in found.items() if mps and ranks == 8}  # fmt: skip
     alone = [share for (_, mode), share in shares.items() if mode != "time steps"]
-    return Number(max(alone) < 1.3, {"least": min(alone), "most": max(alone), "agreed": max(shares.values())})
+    queued = {row["processes"]: parts(row)["all"] for row in experiment("dong-rank-profile", way="calls")
+              if row["name"] != "one rank's part"}  # fmt: skip
+    values = {"least": min(alone), "most": max(alone), "agreed": max(shares.values()),
+              "queued": queued[max(queued)] / queued[1]}  # fmt: skip
+    return Number(values["queued"] > 1.1, values)
 
 
 def strong_scaling() -> Number:
-    """Figure 5.6: one mesh over ranks of a CPU, and products over ranks of a GPU."""
-    found = strong()
-    return Number(found.holds, found.values | gpu_shared().values, found.columns[:-1],
-                  tuple(line[:-1] for line in found.cells))  # fmt: skip
+    """Figure 5.6: one mesh over ranks of a CPU and over ranks that share a GPU, and products over ranks of a GPU."""
+    cpu, gpu, products = strong(), shared(), gpu_shared()
+    cells = (*(("two Xeon cores", "strong", *line) for line in cpu.cells), *(("one H200", *line) for line in gpu.cells))
+    return Number(cpu.holds and gpu.holds and products.holds, cpu.values | gpu.values | products.values,
+                  ("device", *gpu.columns), cells)  # fmt: skip

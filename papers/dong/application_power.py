@@ -3,7 +3,9 @@
     python -m papers.dong.application_power --out results/h200-energy/application.jsonl [--seconds 5] [--trials 3]
 
 Sedov's blast in three dimensions with Q2-Q1 elements, by Mansard's operations and by the array library alone. Each part
-is repeated on one state for a window of some seconds, as often as there are trials. Windows that the file has already,
+is repeated on the state at time zero, where the gas is at rest, for a window of some seconds, as often as there are
+trials. A call of corner forces is one evaluation of all points, the load of the nodes and the heating; one of conjugate
+gradients solves for that load, from zero. Both engines do the same calls. Windows that the file has already,
 of the same commit and length, are not measured again: an interrupted run continues.
 """
 
@@ -28,11 +30,11 @@ from mansard.bench.energy import metered
 ENGINES = ("mansard", "library")
 PARTS = ("corner forces", "conjugate gradients")
 _REST = 1.0  # seconds before a window: the board cools down a little, clocks recover
-_STEPS = 2  # of the flow before anything is measured: kernels are compiled, velocities are not zero
+_STEPS = 2  # of the flow before anything is measured: kernels are compiled
 
 
 def parts(flow: Flow) -> dict[str, Callable[[], Any]]:
-    """The two parts of a step, each as a call on the flow's present state."""
+    """The two parts of a step, each as a call on the state that the flow begins with."""
     forces = Forces(flow)
     points = evaluate(flow, flow.state)
     load = forces.load(points)

@@ -36,6 +36,12 @@ def read(folder: Path, name: str) -> list[Row]:
     return [{**row, "device": folder.parent.name} for row in rows]
 
 
+def latest(rows: list[Row]) -> list[Row]:
+    """Of several measurements of a case by one contender on one device the last one, in the order of the first."""
+    names = ("case", "device", "library", "engine")
+    return list({tuple(row.get(name) for name in names): row for row in rows}.values())
+
+
 def method(row: Row) -> str:
     return f"{row['dim']}-D Q{row['order']}-Q{row['order'] - 1}"
 
@@ -87,9 +93,9 @@ def speedups(rows: list[Row]) -> Table:
         times, rate = row["median"] / ours[row["case"], row["device"]], row["unknowns_steps_per_second"] / 1e6
         cells.append((row["case"], row["device"], f"{row['library']}, {row['engine']}", f"{row['median'] * 1e3:.2f}",
                       f"{row['fastest'] * 1e3:.2f} to {row['slowest'] * 1e3:.2f}", str(row["steps"]), f"{rate:.3g}",
-                      f"{times:.1f}"))  # fmt: skip
+                      f"{times:.1f}", str(row.get("environment", {}).get("date", ""))[:10]))  # fmt: skip
     columns = ("case", "device", "engine", "ms a step", "fastest to slowest", "steps", "10^6 unknowns x steps / s",
-               "x ours")  # fmt: skip
+               "x ours", "date")  # fmt: skip
     return Table("Time of a step (Dong, figures 5.4 and 5.6: one device instead of ranks)", columns, cells)
 
 
@@ -140,7 +146,7 @@ def draw(rows: list[Row], path: Path) -> None:
 
 def main(folders: list[Path]) -> int:
     """Write the page and the picture of the first folder."""
-    rows = [row for folder in folders for row in read(folder, "hydro.jsonl")]
+    rows = latest([row for folder in folders for row in read(folder, "hydro.jsonl")])
     energies = [row for folder in folders for row in read(folder, "triple-point.jsonl")]
     verified = [row for folder in folders for row in read(folder, "verify.jsonl")]
     if not rows:

@@ -141,7 +141,7 @@ def steps(results: dict[str, Any]) -> Any:
 def steps_of_runs() -> Any:
     """The application's picture: seconds of a step against unknowns."""
     folders = (RESULTS / "h200/hydro", RESULTS / "xeon-avx512-2-cores/hydro")
-    return hydro.figure_of([row for folder in folders for row in hydro.read(folder, "hydro.jsonl")])
+    return hydro.figure_of(hydro.latest([row for folder in folders for row in hydro.read(folder, "hydro.jsonl")]))
 
 
 def time_lines() -> Any:

@@ -1,17 +1,19 @@
-"""Numbers of Dong's figures 4.7 to 4.9, bidiagonalizations, from rows of the sets `gebrd` and `phases`."""
+"""Numbers of Dong's figures 4.7 to 4.9, bidiagonalizations, from rows of the set `gebrd` and of `experiments.py`."""
 
 from __future__ import annotations
 
 from itertools import pairwise
 
-from mansard.bench.rows import Row, operation_of
+from mansard.bench.rows import Row
 
-from ..found import Number, column, experiment, rows
+from ..found import Number, column, experiment, listed, rows
 from .measured import versions
-from .versions import VERSIONS
+from .versions import PARTS, VERSIONS
 
 _TWO = "h200/two_sided"
 _CONSTANT = 10  # points of the bound: gaps that differ by less are one gap
+_HIS_GAIN = 56 / 25  # version 4 over version 1 at n = 512, in GFLOP/s
+_STABLE = 1.25  # the largest share over the smallest one, below which it is called stable
 Cells = tuple[tuple[str, ...], ...]
 
 
@@ -31,20 +33,35 @@ def bidiagonal() -> Number:
 
 def progress() -> Number:
     """Figure 4.8: his versions beside the library's own bidiagonalization and cuSOLVER's, a matrix at a time. The
-    verdict stands if versions 1 to 4 were measured and each is faster than the one before at the largest size."""
+    verdict stands if versions 1 to 4 were measured, each is faster than the one before at the largest size, and
+    together they gain more than his."""
     found = sorted(rows(_TWO, "gebrd", operation="bidiagonalize"), key=lambda row: row["M"])
-    peers, his = [row for row in found if row.get("x_peer")], versions()
-    speed = his.get(found[-1]["M"], {})
+    own, his, largest = {row["M"]: row["gflops"] for row in found}, versions(), found[-1]["M"]
+    peers = [row for row in found if row.get("x_peer")]
+    speed = his.get(largest, {})
     steps = [speed[name] for name in VERSIONS[1:] if name in speed]
-    rises = len(steps) == len(VERSIONS) - 1 and all(one < other for one, other in pairwise(steps))
-    values = {"largest": found[-1]["M"], "gflops": found[-1]["gflops"], "versions": len(steps),
-              "peer": min(column(peers, "x_peer")), "peer_most": max(column(peers, "x_peer"))}  # fmt: skip
+    all_four = len(steps) == len(VERSIONS) - 1
+    gain = steps[-1] / steps[0] if all_four else 0.0
+    rises = all_four and all(one < other for one, other in pairwise(steps)) and gain > _HIS_GAIN
+    values = {"largest": largest, "gflops": own[largest], "versions": len(steps), "gain": gain, "his": _HIS_GAIN,
+              "peer": min(column(peers, "x_peer")), "peer_most": max(column(peers, "x_peer")),
+              "smaller": _fastest({n: each for n, each in his.items() if n < largest})}  # fmt: skip
+    if all_four:
+        values |= {"speeds": listed(f"{rate:.0f}" for rate in steps), "second": steps[1] / steps[0],
+                   "nonblocked": speed.get("nonblocked", 0.0), "own": own[largest] / steps[-1]}  # fmt: skip
     shown = [name for name in VERSIONS if any(name in each for each in his.values())]
     cells: Cells = tuple((str(row["M"]), f"{row['gflops']:.0f}", f"{row['x_peer']:.1f}" if row.get("x_peer") else "",
                           *(f"{his[row['M']][name]:.0f}" if name in his.get(row["M"], {}) else "" for name in shown))
                          for row in found)  # fmt: skip
     titles = tuple(f"version {name}" if name.isdigit() else name for name in shown)
     return Number(rises, values, ("n", "Mansard, GFLOP/s", "x cuSOLVER", *titles), cells)
+
+
+def _fastest(his: dict[int, dict[str, float]]) -> str:
+    """The fastest version at each size, and the speed of version 4 there."""
+    best = {n: max(each, key=lambda name: each[name]) for n, each in sorted(his.items(), reverse=True) if "4" in each}
+    return listed(f"version {name} at n = {n} ({his[n][name]:.0f} GFLOP/s, version 4 {his[n]['4']:.0f})"
+                  for n, name in best.items())  # fmt: skip
 
 
 def _by_bound(found: list[Row]) -> dict[str, float]:
@@ -58,16 +75,18 @@ def _by_bound(found: list[Row]) -> dict[str, float]:
 
 
 def phases() -> Number:
-    """Figure 4.9 asks for shares inside a reduction. Rows of set `phases` have the share of the whole reduction in the
-    time to values, where both were measured; the verdict stands if rows of the parts themselves show that the share of
-    square products grows with n."""
-    took = {(operation_of(row), row["M"]): row["median"] / row["K"] for row in rows(_TWO, "phases")}
-    chains = (("tridiagonalize", "eigvalsh"), ("bidiagonalize", "svdvals"))
-    found = {(reduced, n): took[reduced, n] / took[whole, n] for reduced, whole in chains
-             for name, n in sorted(took) if name == reduced and (whole, n) in took}  # fmt: skip
-    parts = {row["n"]: row["shares"]["square"] for row in experiment("dong-experiments", what="reduction")}
-    grows = len(parts) > 1 and parts[max(parts)] > parts[min(parts)]
-    cells: Cells = tuple((name, str(n), f"{1e6 * took[name, n]:.2f}", f"{share:.0%}")
-                         for (name, n), share in found.items())  # fmt: skip
-    values = {"count": len(took), "reduction": max(found.values(), default=0.0), "split": len(parts)}
-    return Number(grows, values, ("reduction", "n", "us a matrix", "of the time to values"), cells)
+    """Figure 4.9: shares of the parts of a reduction by version 3. The verdict stands if that of square products grows
+    with n at every step, that of panels falls, and that of products of matrices stays the same within `_STABLE`."""
+    found = sorted(experiment("dong-experiments", what="reduction"), key=lambda row: row["n"])
+    shares = {part: [row["shares"][part] for row in found] for part in PARTS}
+    grows = all(one < other for one, other in pairwise(shares["square"]))
+    falls = all(one > other for one, other in pairwise(shares["panel"]))
+    values = {"count": len(found), "grows": grows, "falls": falls}
+    if found:
+        values |= {"least": found[0]["n"], "most": found[-1]["n"]}
+        values |= {f"{part}_{end}": shares[part][at] for part in PARTS for end, at in (("first", 0), ("last", -1))}
+    stable = len(found) > 1 and max(shares["product"]) < _STABLE * min(shares["product"])
+    cells: Cells = tuple((str(row["n"]), f"{row['count']:,}", f"{row['milliseconds']:.0f}",
+                          *(f"{row['shares'][part]:.1%}" for part in PARTS)) for row in found)  # fmt: skip
+    columns = ("n", "matrices", "ms", "wide and tall panels", "square rest", "products of matrices")
+    return Number(grows and falls and stable, values, columns, cells)

@@ -78,8 +78,9 @@ def graph() -> Number:
 def streams() -> Number:
     """Table 4.1: BabelStream's kernels, and the ceilings' own beside them."""
     ceilings, found = results(_POWERS)["ceilings"], babelstream()
-    values = {"copy": ceilings["copy_bandwidth"] / 1e9, "scale": ceilings["scale_bandwidth"] / 1e9,
-              "read": ceilings["read_bandwidth"] / 1e9, "count": len(found.cells)}  # fmt: skip
+    values = {f"ceiling_{name}": ceilings[f"{name}_bandwidth"] / 1e9 for name in ("copy", "scale", "read")}
+    if found.cells:
+        values["share"] = found.values["copy"] / values["ceiling_copy"]
     return Number(found.holds, found.values | values, found.columns, found.cells)
 
 
@@ -139,7 +140,7 @@ def in_cache() -> Number:
 def ramp_of_copies() -> Number:
     """Figure 4.1: copies by size, and products in their place."""
     found = copies()
-    values = found.values | in_cache().values | {"count": len(found.cells)}
+    values = {f"copy_{name}": value for name, value in found.values.items()} | in_cache().values
     return Number(found.holds, values, found.columns, found.cells)
 
 

@@ -25,7 +25,10 @@ def babelstream() -> Number:
     rates = {row["stream"]: row["gbytes_per_second"] for row in _found("stream")}
     cells = tuple((name, f"{rates[name]:.0f}", str(_GH200[name])) for name in STREAMS)
     gains = [rates[name] / _GH200[name] for name in STREAMS]
-    values = rates | {"least": min(gains), "most": max(gains)}
+    by_rate = sorted(STREAMS, key=lambda name: rates[name])
+    ends = {word: f"{rates[name]:.0f} GB/s ({name})" for word, name in
+            (("slowest", by_rate[0]), ("fastest", by_rate[-1]))}  # fmt: skip
+    values = rates | ends | {"least": min(gains), "most": max(gains), "above": max(rates.values()) / rates["copy"] - 1}
     return Number(values["least"] > 1, values, ("stream", "GB/s on the H200", "on his GH200"), cells)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from papers.dong import application, powers
+from papers.dong import application, hydro, powers, scaling
 
 
 def _factored(n: int, contender: str, joules: float, net: float, watts: float, **more: Any) -> dict[str, Any]:
@@ -72,3 +72,52 @@ def test_a_gpu_is_compared_with_our_kernels_on_cores(
     monkeypatch.setattr(application, "lines", lambda path: gpu if "h200" in path else cpu)
     found = application.application()
     assert found.holds == holds and found.values["eight"] == pytest.approx(seconds * 8 / 4 / 0.1)
+
+
+def _window(part: str, engine: str, joules: float, watts: float, seconds: float = 5.0) -> dict[str, Any]:
+    return {"part": part, "engine": engine, "calls": 10, "seconds": seconds, "joules": joules, "commit": "0123abcdef",
+            "net_joules": joules / 2, "watts": watts, "idle_watts": 100.0}  # fmt: skip
+
+
+@pytest.mark.parametrize(("watts", "joules", "draws", "saves"), [
+    (300.0, 30.0, True, True), (500.0, 30.0, False, True), (300.0, 9.0, False, False),
+])  # fmt: skip
+def test_powers_of_the_application_are_compared_in_windows_of_the_protocol(
+    watts: float, joules: float, draws: bool, saves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ours take 10 J in every window at 400 W; windows of 2 s do not count."""
+    rows = [_window(part, "mansard", 10.0, 400.0) for part in powers._PARTS]
+    rows += [_window(part, "library", joules, watts) for part in powers._PARTS]
+    rows += [_window(part, "mansard", 1.0, 900.0, 2.0) for part in powers._PARTS]
+    factored = [_factored(16, "Mansard", 2.0, 1.0, 600.0, greenup=3.0, powerup=0.5)]
+    monkeypatch.setattr(powers, "lines", lambda path: rows)
+    monkeypatch.setattr(powers, "results", lambda folder: {"rows": factored})
+    found = powers.powers_drawn()
+    assert found.holds == draws and len(found.cells) == 4
+    assert found.values["forces"] == 400 and found.values["gradients_saved"] == pytest.approx(joules / 10)
+    ratios = powers.greenup_of_application()
+    assert ratios.holds == saves and ratios.values["forces"] == pytest.approx(joules / 10)
+    assert len(ratios.cells) == 2 and all(len(line) == len(ratios.columns) for line in ratios.cells)
+
+
+def _ranks(kind: str, ranks: int, seconds: float) -> dict[str, Any]:
+    return {"scaling": kind, "ranks": ranks, "zones": 64, "seconds": [seconds] * 3, "waiting": [0.1 * seconds] * 3,
+            "gradients": [0.5 * seconds] * 3, "alone": [0.02] * 3, "cg_iterations": 90.0,
+            "messages": 300.0 * (ranks > 1)}  # fmt: skip
+
+
+@pytest.mark.parametrize(("eight", "holds"), [(0.2, True), (0.005, False)])
+def test_ranks_that_share_a_gpu_are_beside_one(eight: float, holds: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = [_ranks(kind, ranks, seconds) for kind in ("weak", "strong")
+            for ranks, seconds in ((1, 0.01), (2, 0.1), (8, eight))]  # fmt: skip
+    monkeypatch.setattr(scaling, "lines", lambda path: rows)
+    found = scaling.shared()
+    assert found.holds == holds and found.values["gpu_most"] == pytest.approx(1e3 * eight)
+    assert found.values["gpu_waiting"] == pytest.approx(0.1) and found.values["gpu_gradients"] == pytest.approx(0.5)
+    assert len(found.cells) == 6 and all(len(line) == len(found.columns) for line in found.cells)
+
+
+def test_of_several_measurements_of_a_step_the_last_counts() -> None:
+    rows = [{"case": "a", "device": "x", "library": "cupy", "engine": "mansard", "median": value} for value in (2, 1)]
+    rows.insert(1, {**rows[0], "library": "torch"})
+    assert [row["median"] for row in hydro.latest(rows)] == [1, 2]
