@@ -75,7 +75,8 @@ def powers_drawn() -> Number:
 def greenup_of_application() -> Number:
     """Table 5.4 as far as a GPU alone can answer it: the application's parts by Mansard over the array library's."""
     seconds, watts, joules, net = (_of_application(value) for value in (_seconds, _watts, _joules, _net))
-    cells, values = [], {}
+    values: dict[str, float] = {}
+    cells = []
     for name, part in zip(("forces", "gradients"), _PARTS, strict=True):
         ours, library = (part, "mansard"), (part, "library")
         speedup, powerup = seconds[library] / seconds[ours], watts[library] / watts[ours]

@@ -43,7 +43,7 @@ def copies() -> Number:
     half = min(size for size, rate in rates.items() if rate > beyond / 2)
     values = {"peak": inside[0], "at": inside[1] / _MIB, "beyond": beyond, "ratio": inside[0] / beyond,
               "half": half / _MIB}  # fmt: skip
-    cells = tuple((f"{size / _MIB:.3g}", f"{rate:.0f}") for size, rate in rates.items())
+    cells = tuple((f"{size / _MIB:.4g}", f"{rate:.0f}") for size, rate in rates.items())
     return Number(values["ratio"] < 1.1, values, ("read and written, MiB", "GB/s"), cells)
 
 
