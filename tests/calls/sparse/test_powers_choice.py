@@ -120,6 +120,24 @@ def test_groups_on_a_cpu_pass_through_its_caches(monkeypatch: pytest.MonkeyPatch
 
 
 @needs_cpu
+def test_groups_that_fill_most_of_a_cache_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside plain products, and only where both are measured. Four powers pass through windows of 6.7 kB."""
+    monkeypatch.setattr(machine, "known", machine.nominal_for)
+    task = Task(4)
+    task.settle_dtype("float64", None)
+    orders = Orders(grid(32, 800, integers=False), "cpu")
+
+    def ways(third: int, measured: bool) -> list[str]:
+        monkeypatch.setattr(caches, "cache_bytes", lambda: (1_000, third))
+        monkeypatch.setattr(plan, "_MEASURED", 1 if measured else 1 << 30)
+        return [route.choice.execution for route in plan.routes(task, orders, Options(threads=1), "auto")]
+
+    assert ways(30_000, measured=False) == ["groups"]
+    assert ways(12_000, measured=True) == ["groups", "plain"] and ways(12_000, measured=False) == ["plain"]
+    assert ways(8_000, measured=True) == ["plain"]
+
+
+@needs_cpu
 def test_measured_caches_decide_whether_groups_pay(monkeypatch: pytest.MonkeyPatch) -> None:
     """At the bandwidth of the window that groups take, and with the waits of all their tasks."""
     monkeypatch.setattr(caches, "cache_bytes", lambda: (20_000, 200_000))

@@ -27,10 +27,12 @@ from .task import Options, Task
 
 EXECUTIONS = ("plain", "groups", "persistent")
 _ONE = "one power is one product"
+_TOO_WIDE = "levels are too wide for the caches, or too few"
 _MEASURED = 1 << 18  # entries, from which rows by level and rows as they are are both tried
 _WHOLE = 0.7  # share of a cache: a matrix that takes less stays there by itself
 _FILLED = 0.6  # least share of a persistent launch's turns in which all powers are under way
 _CACHED = 0.6  # share of L2 that level groups may fill: vectors and results pass through it too
+_MOST_OF_CACHE = 0.75  # share of the third cache up to which a window of groups is tried
 GAIN = 1.03  # predicted gain from which blocking is worth its risk
 # Ratios of the model that a sweep of the device replaces (`_ratio`). These are assumptions for devices without one.
 _LEAST = 4.0  # sizes of L2 that a matrix has at least: with less, blocks are done before they are in step
@@ -50,6 +52,7 @@ class Choice:
     ranges: Array = None  # rows at which groups begin, int32
     lag: int = 1
     seconds: tuple[tuple[str, float], ...] = ()  # predictions
+    on_trial: bool = False  # only a measurement can tell
 
 
 class Route(NamedTuple):
@@ -74,9 +77,11 @@ def routes(task: Task, orders: Orders, options: Options, order: str) -> tuple[Ro
     found = _route(task, orders, options, order)
     if asked is not None:
         return (found,)
+    if not (serves and order == "auto" and rows.nnz >= _MEASURED):
+        found = _untried(found)
     is_plain, permuted = found.choice.execution == "plain", orders.by_level(order).permutation is not None
     if is_plain and order == "auto" and permuted:  # in vain; rows as they are may be read less often
-        given = _route(task, orders, options, "none")
+        given = _untried(_route(task, orders, options, "none"))
         if not serves or given.choice.execution != "plain":
             return (given,)
     if not serves or (order == "search" and permuted):
@@ -94,6 +99,14 @@ def routes(task: Task, orders: Orders, options: Options, order: str) -> tuple[Ro
 def _route(task: Task, orders: Orders, options: Options, order: str) -> Route:
     ordered = orders.by_level(order)
     return Route(chosen(task, ordered, orders.backend.device, options), ordered)
+
+
+def _untried(route: Route) -> Route:
+    """The route where nothing is measured: plain products instead of groups that only a measurement could choose."""
+    if not route.choice.on_trial:
+        return route
+    rows = int(route.choice.ranges[-1])
+    return route._replace(choice=Choice("plain", _TOO_WIDE, route.choice.config, ranges=whole(rows)))
 
 
 def products_serve(task: Task, nnz: int) -> bool:
@@ -242,7 +255,10 @@ def _on_cpu(problem: Problem, ordered: Ordered, device: Device, asked: str | Non
             return Choice("groups", "asked for" if asked else reason, config, ranges=ranges, lag=lag, seconds=seconds)
     if asked == "groups":
         return Choice("groups", "asked for", config, ranges=ranges, lag=lag)
-    return Choice("plain", "levels are too wide for the caches, or too few", config, ranges=whole(problem.ROWS))
+    if window <= _MOST_OF_CACHE * third and len(ranges) > 2 * problem.P * lag:
+        reason = f"groups of rows fill most of the third cache ({window / 1e6:.3g} MB), measured: faster all the same"
+        return Choice("groups", reason, config, ranges=ranges, lag=lag, on_trial=True)
+    return Choice("plain", _TOO_WIDE, config, ranges=whole(problem.ROWS))
 
 
 def _predictions_on_cpu(

@@ -1,5 +1,5 @@
 """What is asked of powers, free of the matrix: the recurrence v_(k+1) = (alpha_k A + beta_k I) v_k + gamma_k v_(k-1),
-the vectors that are reis_complex, and how the caller wants it done."""
+the vectors that are wanted, and how the caller wants it done."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Options(NamedTuple):
 
 
 class Task:
-    """A recurrence of p steps, the output that is reis_complex, and the number of vectors side by side."""
+    """A recurrence of p steps, the output that is asked for, and the number of vectors side by side."""
 
     def __init__(self, p: Any, basis: Any = "monomial", output: Any = "all", columns: int = 1) -> None:
         self.p, self.columns, self.dtype = count(p), columns, ""
@@ -151,7 +151,7 @@ def _given(basis: Any, p: int) -> Array:
 
 
 def wanted(output: Any, p: int) -> tuple[str, Array]:
-    """What is reis_complex: "all", "last", or "combination" with its weights [sets][p + 1]."""
+    """What is wanted: "all", "last", or "combination" with its weights [sets][p + 1]."""
     if isinstance(output, str) and output in ("all", "last"):
         return output, None
     if not isinstance(output, tuple | list) or len(output) != 2 or output[0] != "combination":
