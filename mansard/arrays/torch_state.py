@@ -59,8 +59,8 @@ def _each(function: Callable[[Any], None], arrays: Any) -> None:
 
 
 def has_tangent(array: Any) -> bool:
-    """Whether a tensor carries a forward-mode derivative; asked only while a level of it is open. Sparse tensors do not:
-    PyTorch makes none of values that do, and cannot unpack them."""
+    """Whether a tensor carries a forward-mode derivative; asked only while a level of it is open. Sparse tensors do
+    not: PyTorch makes none of values that do, and cannot unpack them."""
     unpack = sys.modules["torch.autograd.forward_ad"].unpack_dual
     return array.layout is sys.modules["torch"].strided and unpack(array).tangent is not None
 

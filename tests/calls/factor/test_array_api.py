@@ -1,5 +1,5 @@
-"""The linear algebra of the array API standard, as its reference implementation `array_api_strict` has it: every function
-that Mansard has, too, takes the same arguments and returns arrays of the same shapes, dtypes and values.
+"""The linear algebra of the array API standard, as its reference implementation `array_api_strict` has it: every
+function that Mansard has, too, takes the same arguments and returns arrays of the same shapes, dtypes and values.
 
 The standard's own suite, array-api-tests, is not on PyPI, and CuPy's wheels come without CuPy's tests.
 """
