@@ -24,20 +24,37 @@ from .table import Table
 LONGEST = 5.0  # seconds that a kernel may take
 _BATCH = 1 << 20
 _ORDERS = (2, 3, 5, 8, 12, 16, 24, 32)
+_TALL, _ROWS, _ENTRIES = 1 << 20, 1 << 16, 7  # rows of tall blocks; of sparse matrices, and entries of each
 
 
 def _lu(want: str, dtype: str, n: int) -> Problem:
     return family_of("lu").spec.problem(dtype, n, n, _BATCH, NRHS=int(want == "solve"), want=want)
 
 
+def _spectral(want: str, dtype: str, n: int) -> Problem:
+    return family_of("jacobi").spec.problem(dtype, n, _BATCH, want=want)
+
+
+def _tall(name: str, dtype: str, n: int) -> Problem:
+    return family_of(name).spec.problem(dtype, n, n, _TALL)
+
+
+def _of_vectors(name: str, dtype: str, n: int) -> Problem:
+    """Products with n vectors, or n powers."""
+    return family_of(name).spec.problem(dtype, *{"spmv": (_ROWS, _ROWS), "powers": (_ROWS,)}[name], _ENTRIES * _ROWS, n)
+
+
 def _square(name: str, dtype: str, n: int) -> Problem:
-    sizes = {"gemm": (n, n, n), "gemv": (n, n), "qr": (n, n), "trsm": (n, n), "cholesky": (n,)}[name]
+    sizes = {"gemm": (n, n, n), "cholesky": (n,)}.get(name, (n, n))
     return family_of(name).spec.problem(dtype, *sizes, _BATCH)
 
 
 _KINDS: dict[str, Callable[[str, int], Problem]] = {
-    **{name: partial(_square, name) for name in ("gemm", "gemv", "trsm", "cholesky", "qr")},
+    **{name: partial(_square, name) for name in ("gemm", "gemv", "trsm", "trmm", "rank_k", "cholesky", "qr")},
     **{f"lu {want}": partial(_lu, want) for want in ("factor", "solve", "inverse", "determinant")},
+    **{f"jacobi {want}": partial(_spectral, want) for want in ("eigh", "eigvalsh", "svd", "svdvals")},
+    **{name: partial(_tall, name) for name in ("gram", "tsmm", "matmul_gram")},
+    **{name: partial(_of_vectors, name) for name in ("spmv", "powers")},
 }
 
 
