@@ -185,6 +185,8 @@ def arguments(given: list[str] | None) -> argparse.Namespace:
         if unknown := set(words) - set(known):
             parser.error(f"--{name}: {', '.join(sorted(unknown))} not among {', '.join(known)}")
         setattr(asked, name, words)
+    if asked.seconds <= START_SECONDS / 2:
+        parser.error(f"--seconds: nothing is begun with less than {START_SECONDS // 2} s left, give more")
     asked.variants = asked.variants.split(",") if asked.variants else []
     if not any(batches(asked.families, asked.seed, asked.variants)):
         parser.error(f"--variants: no case of {', '.join(asked.families)} is {' or '.join(asked.variants)}")
