@@ -9,13 +9,14 @@ import numpy as np
 
 from ..arrays import kinds as arrays
 from ..arrays.types import Array, Matrices
-from ..operations import stacks
+from ..operations import operation, stacks
 from ..operations.batched.factors import are_numbers, is_number, scaled_each
+from ..operations.batched.gemm_arrays import ARRAYS, turned
 from ..operations.batched.gemm_call import PLAIN, Form, multiply
 from ..operations.batched.interleaved import Interleaved
 from ..operations.batched.ragged_call import multiply_special
 from ..operations.batched.ragged_rank import rank_k, rank_k_lists, rank_k_of_factors
-from ..operations.batched.rank_call import update
+from ..operations.batched.rank_call import RANK_K, update
 from ..operations.batched.rank_products import Update, add_transposes, each, make_diagonal_real
 from ..operations.ragged import Ragged
 from ..operations.ragged_lists import check_once, differ
@@ -76,15 +77,15 @@ def gemm(
         product = gemm(a, b, trans_a=trans_a, trans_b=trans_b, backend=backend)
         return scaled_each(product, alpha, beta, out)
     form = _form(trans_a, trans_b)
-    if arrays.known_kind(a) is not None and type(b) is type(a) and min(a.ndim, b.ndim) > 1 and max(a.ndim, b.ndim) > 2:
-        return multiply(a, b, out, alpha, beta, backend, form)
+    if arrays.known_kind(a) is not None and type(b) is type(a) and min(a.ndim, b.ndim) > 1:
+        return operation.call(ARRAYS, a, b, out, alpha, beta, backend, form)
     special = multiply_special(a, b)
     if special is not None:
         return special(a, b, out, alpha, beta, backend, form)
     kinds = check(a, "a"), check(b, "b")
     if None in kinds or kinds[0].immutable or not (_is_matrix(a) and _is_matrix(b)):
         return multiply(a, b, out, alpha, beta, backend, form)
-    a, b = _turned(kinds[0], a, trans_a), _turned(kinds[1], b, trans_b)
+    a, b = turned(kinds[0], a, *_FORMS[trans_a]), turned(kinds[1], b, *_FORMS[trans_b])
     return matmul(a, b, out=out, alpha=alpha, beta=beta, backend=backend)
 
 
@@ -246,12 +247,6 @@ def _rank_2k_of_factors(
     return _placed(a, whole, (1.0, factors[1]), options, out)
 
 
-def _turned(kind: Any, matrix: Any, option: str) -> Any:
-    if option == "N":
-        return matrix
-    return kind.conj(matrix.swapaxes(-1, -2)) if option == "C" else matrix.swapaxes(-1, -2)
-
-
 def _is_matrix(operand: Any) -> bool:
     return not stacks.is_list(operand) and operand.ndim == 2
 
@@ -266,3 +261,12 @@ def _option(name: str, value: str) -> tuple[bool, bool]:
     if value not in _FORMS:
         raise ValueError(f"{name}={value!r} is not one of 'N', 'T' and 'C'")
     return _FORMS[value]
+
+
+_TRANS, _UPLO = ("N", "T", "C"), ("L", "U")
+operation.enters(gemm, ARRAYS, PLAIN, options={"trans_a": _TRANS, "trans_b": _TRANS}, form_of=_form)
+for _function, _other in ((syrk, "T"), (herk, "C")):
+    operation.enters(
+        _function, RANK_K, _update_of("L", "N", _other, False), options={"uplo": _UPLO, "trans": ("N", _other)},
+        form_of=partial(lambda other, uplo, trans: _update_of(uplo, trans, other, False), _other),
+    )  # fmt: skip

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..arrays.types import Array, Matrices
+from ..operations import operation
 from ..operations.batched.factors import are_numbers, scaled_each
-from ..operations.batched.gemv_call import apply, form_of
+from ..operations.batched.gemv_call import GEMV, apply, form_of
 
 
 def gemv(
@@ -51,3 +52,6 @@ def gemv(
         product = gemv(a, x, trans=trans, backend=backend)
         return scaled_each(product, alpha, beta, out, 1)
     return apply(a, x, out, alpha, beta, backend, form_of(trans))
+
+
+operation.enters(gemv, GEMV, form_of("N"), options={"trans": ("N", "T", "C")}, form_of=form_of)

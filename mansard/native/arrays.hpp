@@ -70,7 +70,9 @@ struct Names {
   PyObject *requires_grad = interned("requires_grad"), *is_neg = interned("is_neg"), *is_conj = interned("is_conj"),
            *is_zero = interned("_is_zerotensor"), *storage = interned("untyped_storage"), *nbytes = interned("nbytes"), *level = interned("_current_level"),
            *shape = interned("shape"), *strides = interned("strides"), *dtype = interned("dtype"),
-           *data = interned("data"), *ptr = interned("ptr"), *device_id = interned("device_id");
+           *data = interned("data"), *ptr = interned("ptr"), *device_id = interned("device_id"),
+           *out = interned("out"), *alpha = interned("alpha"), *beta = interned("beta"), *backend = interned("backend");
+  PyObject *one = PyFloat_FromDouble(1.0), *zero = PyFloat_FromDouble(0.0);  // alpha and beta that were left out
 };
 inline Names* names = nullptr;  // made when the module is loaded
 

@@ -134,25 +134,76 @@ inline PyObject* call(PyObject*, PyObject* const* given, Py_ssize_t count) {
   return result.release();
 }
 
-// ((operation, form, folds), args, kwargs) of a public function -> the result, or NotImplemented: this call is Python's.
-// It serves one or two arrays without further arguments; `folds`: the same array twice is one array.
+// The named arguments of a public function that `enter` serves: `out`, factors that are floats, `backend` where it is None,
+// and options of the function's own, whose values make its form.
+struct Named {
+  static constexpr int OPTIONS = 4;
+  PyObject *out = Py_None, *alpha = nullptr, *beta = nullptr, *form = nullptr;  // borrowed
+
+  // (operation, form, folds, names of options, their defaults, forms by the values of all options)
+  bool read(PyObject* entry, PyObject* kwargs) {
+    PyObject *known = PyTuple_GET_ITEM(entry, 3), *values[OPTIONS], *name, *value;
+    const Py_ssize_t options = PyTuple_GET_SIZE(known);
+    form = PyTuple_GET_ITEM(entry, 1);
+    if (!PyDict_GET_SIZE(kwargs)) return true;
+    for (Py_ssize_t i = 0; i < options; ++i) values[i] = PyTuple_GET_ITEM(PyTuple_GET_ITEM(entry, 4), i);
+    bool is_default = true;
+    for (Py_ssize_t at = 0; PyDict_Next(kwargs, &at, &name, &value);) {
+      Py_ssize_t i = 0;
+      while (i < options && PyTuple_GET_ITEM(known, i) != name) ++i;  // both are interned
+      if (i < options)
+        is_default = is_default && values[i] == value, values[i] = value;
+      else if (!is_common(name, value))
+        return false;
+    }
+    return is_default || find(values, options, PyTuple_GET_ITEM(entry, 5));
+  }
+
+ private:
+  bool is_common(PyObject* name, PyObject* value) {
+    if (name == names->out) return out = value, true;
+    if (name == names->alpha) return alpha = value, PyFloat_CheckExact(value);
+    if (name == names->beta) return beta = value, PyFloat_CheckExact(value);
+    return name == names->backend && value == Py_None;
+  }
+
+  bool find(PyObject* const* values, Py_ssize_t options, PyObject* forms) {
+    Ref key(PyTuple_New(options));
+    for (Py_ssize_t i = 0; key && i < options; ++i) PyTuple_SET_ITEM(key.get(), i, Py_NewRef(values[i]));
+    form = key ? PyDict_GetItemWithError(forms, key.get()) : nullptr;
+    if (PyErr_Occurred()) PyErr_Clear();  // the function says what it thinks of such a value
+    return form != nullptr;
+  }
+};
+
+inline bool is_entry(PyObject* entry) {
+  return PyTuple_Check(entry) && PyTuple_GET_SIZE(entry) == 6 && PyTuple_Check(PyTuple_GET_ITEM(entry, 3)) &&
+         PyTuple_Check(PyTuple_GET_ITEM(entry, 4)) && PyDict_Check(PyTuple_GET_ITEM(entry, 5)) &&
+         PyTuple_GET_SIZE(PyTuple_GET_ITEM(entry, 3)) == PyTuple_GET_SIZE(PyTuple_GET_ITEM(entry, 4)) &&
+         PyTuple_GET_SIZE(PyTuple_GET_ITEM(entry, 3)) <= Named::OPTIONS;
+}
+
+// ((operation, form, folds, ...), args, kwargs) of a public function -> the result, or NotImplemented: this call is
+// Python's. It serves one or two arrays and what `Named` reads; `folds`: the same array twice is one array.
 inline PyObject* enter(PyObject*, PyObject* const* given, Py_ssize_t count) {
-  const bool fits = count == 3 && PyTuple_Check(given[0]) && PyTuple_GET_SIZE(given[0]) == 3 && PyTuple_Check(given[1]) &&
-                    PyDict_Check(given[2]);
-  if (!fits) return PyErr_SetString(PyExc_TypeError, "enter((operation, form, folds), args, kwargs)"), nullptr;
+  const bool fits = count == 3 && is_entry(given[0]) && PyTuple_Check(given[1]) && PyDict_Check(given[2]);
+  if (!fits) return PyErr_SetString(PyExc_TypeError, "enter((operation, form, folds, ...), args, kwargs)"), nullptr;
   const Py_ssize_t arrays = PyTuple_GET_SIZE(given[1]);
-  if (PyDict_GET_SIZE(given[2]) || arrays < 1 || arrays > 2) Py_RETURN_NOTIMPLEMENTED;
+  Named with;
+  if (arrays < 1 || arrays > 2 || is_pinned() || !with.read(given[0], given[2])) Py_RETURN_NOTIMPLEMENTED;
   PyObject* A = PyTuple_GET_ITEM(given[1], 0);
   PyObject* B = arrays == 2 ? PyTuple_GET_ITEM(given[1], 1) : Py_None;
   if (A == B && PyTuple_GET_ITEM(given[0], 2) == Py_True) B = Py_None;
-  if (is_pinned()) Py_RETURN_NOTIMPLEMENTED;
-  const Asked asked(PyTuple_GET_ITEM(given[0], 0), Py_None, PyTuple_GET_ITEM(given[0], 1), A, B, Py_None);
+  const Asked asked(PyTuple_GET_ITEM(given[0], 0), Py_None, with.form, A, B, with.out);
   Ref run = Ref::shared(asked.reading == Reading::fits ? asked.plan() : nullptr);
   if (!run) Py_RETURN_NOTIMPLEMENTED;
-  PyObject* result = unscaled(run, asked.with, false);
-  if (result || PyErr_Occurred()) return result;
-  PyObject* all[] = {A, B};
-  return PyObject_Vectorcall(general_of(run), all, 2, nullptr);
+  const bool is_plain = (!with.alpha || is_exactly(with.alpha, 1.0)) && (!with.beta || is_exactly(with.beta, 0.0));
+  if (is_plain) {
+    PyObject* result = unscaled(run, asked.with, with.out != Py_None);
+    if (result || PyErr_Occurred()) return result;
+  }
+  PyObject* all[] = {A, B, with.out, with.alpha ? with.alpha : names->one, with.beta ? with.beta : names->zero};
+  return PyObject_Vectorcall(general_of(run), all, 5, nullptr);
 }
 
 // (task, backend, A, B, out) -> the parts, or None: whoever asks has to look at the arrays closely

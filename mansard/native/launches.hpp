@@ -2,6 +2,7 @@
 // Launches of loaded kernels: a copy of the prepared arguments, with the addresses of this call, on the stack of the
 // calling thread. The interpreter's lock is released while a kernel, or the driver, runs.
 
+#include "native/blas.hpp"
 #include "native/products.hpp"
 
 namespace mansard {
@@ -38,8 +39,8 @@ using Outcome = Product::Answer;
 class Launch {
  public:
   // ("cpu", function, arguments, operands, bytes of partial sums),
-  // ("cuda", launch, is_capturing, function, sizes, arguments, operands, cooperative, workspace) or
-  // ("cublas", ...), which `products.hpp` describes
+  // ("cuda", launch, is_capturing, function, sizes, arguments, operands, cooperative, workspace),
+  // ("cublas", ...), which `products.hpp` describes, or ("cblas", ...), which `blas.hpp` does
   bool read(PyObject* entry) {
     const char* name = nullptr;
     if (!PyTuple_Check(entry) || PyTuple_GET_SIZE(entry) < 1) return PyErr_SetString(PyExc_TypeError, "entry"), false;
@@ -47,6 +48,8 @@ class Launch {
     if (!name) return false;
     is_product_ = !std::strcmp(name, "cublas");
     if (is_product_) return on_cpu_ = false, operands_ = 3, product_.read(entry);
+    is_blas_ = !std::strcmp(name, "cblas");
+    if (is_blas_) return operands_ = 3, blas_.read(entry);
     const char* bytes = nullptr;
     Py_ssize_t size = 0;
     on_cpu_ = !std::strcmp(name, "cpu");
@@ -79,6 +82,7 @@ class Launch {
   }
 
   Outcome run(const std::uint64_t* pointers, std::uint64_t stream) {
+    if (is_blas_) return blas_.run(pointers) ? Outcome::done : Outcome::python;
     if (is_product_) return product_.run(pointers, stream);
     alignas(64) char arguments[ARGUMENTS];
     std::memcpy(arguments, arguments_, size_);
@@ -149,8 +153,9 @@ class Launch {
     std::uint64_t addresses[2];
   };
 
-  bool on_cpu_ = true, is_product_ = false;
+  bool on_cpu_ = true, is_product_ = false, is_blas_ = false;
   Product product_;
+  BlasProduct blas_;
   unsigned long long function_ = 0, launch_ = 0, capturing_ = 0;
   unsigned sizes_[5] = {};  // of the grid, of a block, of shared memory
   int operands_ = 0, size_ = 0, cooperative_ = 0, count_ = 0;

@@ -23,7 +23,9 @@ from .plans import forgets
 _CALLS = 1000  # by Python, of 5 us more each, after which a second of another core is spent on the launcher
 
 
-Entry = tuple[object, Hashable, bool]  # an operation, its options, and whether the same array twice is one array
+# An operation, its form, whether the same array twice is one array; names of other options, their defaults, and the
+# form for values of them
+Entry = tuple[object, Hashable, bool, tuple[str, ...], tuple[object, ...], dict[tuple[object, ...], Hashable]]
 
 
 class Answers(NamedTuple):

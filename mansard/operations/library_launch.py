@@ -1,19 +1,22 @@
-"""Fast paths of products that cuBLAS answers: addresses, a new array and one call, as for a kernel of ours.
+"""Fast paths of products that cuBLAS or NumPy's BLAS answers: addresses, a new array and one call, as for a kernel of
+ours.
 
-An array library's own product costs the host two to four times as much. What is scaled, lies otherwise than cuBLAS
+An array library's own product costs the host two to four times as much. What is scaled, lies otherwise than the routine
 wants it, or overlaps, takes the operation's general path.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..arrays import cublas_products
+from ..arrays import cublas_products, host_products
 from ..arrays.gemm import Gemm
+from ..arrays.host_products import RankK
 from ..arrays.kinds import View
 from ..arrays.types import Array, Kind, Matrices
 from ..backends.base import Launch
+from ..plan.problem import ITEMSIZE
 from .direct import Direct, Reach, described
 
 _UNSCALED = (1.0, 0.0, 0.0, 0.0)  # alpha = 1, beta = 0
@@ -28,6 +31,7 @@ class Place(NamedTuple):
     shape: tuple[int, ...]  # of the result
     dtype: str
     reaches: tuple[Reach, ...]  # of A, B and, where it is given, `out`
+    is_pair: bool = True  # False: calls have no B, and the routine reads A alone
 
 
 def launch_of(kind: Kind, gemm: Gemm | None, device: tuple[str, int]) -> Launch | None:
@@ -36,6 +40,20 @@ def launch_of(kind: Kind, gemm: Gemm | None, device: tuple[str, int]) -> Launch 
         return None
     kind.load_cublas()
     return cublas_products.launch(gemm, device[1])
+
+
+def on_host(kind: Kind, asked: Gemm | RankK | None, views: Sequence[View]) -> Launch | None:
+    """The call of NumPy's BLAS for NumPy's arrays that lie like `views`; None where NumPy's own functions answer: for
+    other libraries, whose products are their own, and arrays that begin between two numbers."""
+    if asked is None or not kind.on_host_alone or any(_is_between(view) for view in views):
+        return None
+    return host_products.launch(asked) if isinstance(asked, Gemm) else host_products.rank_k_launch(asked)
+
+
+def _is_between(view: View) -> bool:
+    """Whether an array does not begin at a multiple of its numbers' size, of complex ones at that of their parts."""
+    size = ITEMSIZE.get(view.dtype, 1)
+    return view.device[0] != "cpu" or view.address % (size // 2 if view.dtype.startswith("complex") else size) != 0
 
 
 def of_matrices(a: View, b: View, c: View, layouts: list[tuple[str, int]]) -> Gemm:
@@ -76,4 +94,5 @@ def _direct(place: Place, launch: Launch) -> Direct:
     """The fast path as the native launcher takes it."""
     maker = place.kind.maker(place.shape, place.dtype, place.dtype)
     reaches = place.reaches if len(place.reaches) == 3 else ()
-    return Direct(place.kind, launch, place.device, (0, 1, 2), (maker,), reaches, scalars=_UNSCALED)
+    order = (0, 1 if place.is_pair else 0, 2)
+    return Direct(place.kind, launch, place.device, order, (maker,), reaches, scalars=_UNSCALED)

@@ -9,9 +9,10 @@ interleaved batches), has the operation plan for them, and remembers the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import product
 from typing import Any
 
 from ..arrays import kinds
@@ -42,10 +43,18 @@ class Operation:
     in_place: bool = False  # the result may begin where A does, which is planned otherwise
 
 
-def enters(function: Callable[..., Matrices], operation: Operation, form: Hashable, folds: bool = False) -> None:
-    """Say that `function(A)` and `function(A, B)` are `call(operation, A, B, None, 1.0, 0.0, None, form)`, so that the
-    native launcher answers later calls before any code of the function runs. `folds`: function(A, A) is function(A)."""
-    function.__dict__["entry"] = operation, form, folds
+def enters(
+    function: Callable[..., Matrices], operation: Operation, form: Hashable, folds: bool = False,
+    options: Mapping[str, Sequence[object]] | None = None, form_of: Callable[..., Hashable] | None = None,
+) -> None:  # fmt: skip
+    """Say that `function(A, B, out=out, alpha=alpha, beta=beta)` is `call(operation, A, B, out, alpha, beta, None,
+    form)`, with or without B and the named arguments, so that the native launcher answers later calls before any code
+    of the function runs. `folds`: function(A, A) is function(A). `options`: the values of its other arguments, the
+    default first, for which the form is `form_of(*values)`."""
+    given = options or {}
+    forms = {values: form_of(*values) for values in product(*given.values())} if form_of else {}
+    defaults = tuple(values[0] for values in given.values())
+    function.__dict__["entry"] = operation, form, folds, tuple(given), defaults, forms
 
 
 def entry_of(function: Callable[..., object]) -> Entry | None:

@@ -131,7 +131,7 @@ def test_derivatives_and_pins_do_not_enter_natively() -> None:
         assert not ms.matmul(A, leaf).requires_grad
     enter, entry = LAUNCHER.enter, ms.matmul.__dict__["entry"]
     assert enter is not None and enter(entry, (A, A), {}) is not NotImplemented
-    for args, options in (((A, leaf), {}), ((), {}), ((A, A, A), {}), ((A, A), {"alpha": 1.0}), ((A, SQUARES), {})):
+    for args, options in (((A, leaf), {}), ((), {}), ((A, A, A), {}), ((A, A), {"alpha": 1}), ((A, SQUARES), {})):
         assert enter(entry, args, options) is NotImplemented
     with ms.pin(VARIANT="simd"):
         assert enter(entry, (A, A), {}) is NotImplemented

@@ -25,7 +25,7 @@ from .. import library_launch, stacks
 from .. import run as call
 from ..direct import Direct, described
 from ..stacks import Batch, Operand
-from .library import product_launch, strided_product
+from .library import host_launch, product_launch, strided_product
 
 _MOST_WORK = 10_000  # steps in which NumPy may decide whether two views share memory
 
@@ -59,7 +59,7 @@ class BatchRun:
     def _by_library(self) -> Callable[..., Matrices]:
         """The fast path where the array library answers: its own product, bound here."""
         general, multiply = self.general, self._multiplier()
-        if (direct := self._by_cublas()) is not None:
+        if (direct := self._by_blas()) is not None:
             return direct
         if self.empty or self.listed or self.kind.prefers_blas or multiply is None:
             return general
@@ -73,16 +73,24 @@ class BatchRun:
 
         return fast
 
-    def _by_cublas(self) -> Callable[..., Matrices] | None:
-        """The fast path where cuBLAS can be called directly; None elsewhere."""
-        if self.empty or any(self.copies) or any(one.listed for one in self.given) or self.backend.name == REFERENCE:
+    def _by_blas(self) -> Callable[..., Matrices] | None:
+        """The fast path where cuBLAS, or NumPy's BLAS, can be called directly; None elsewhere."""
+        if self.empty or any(one.listed for one in self.given) or self.backend.name == REFERENCE:
             return None
-        launch = product_launch(self.kind, self.problem, self.batch)
+        launch = None if any(self.copies) else product_launch(self.kind, self.problem, self.batch)
+        if launch is None:
+            launch = host_launch(self.kind, self.problem, self._as_given())
         if launch is None:
             return None
         device, dtype = self.given[0].view.device, self.problem.dtype
         place = library_launch.Place(self.kind, device, self.shape, dtype, tuple(self._reach))
         return library_launch.fast_path(place, launch, self.general)
+
+    def _as_given(self) -> Batch:
+        """The batch of the arrays as they are given: BLAS gathers what it does not read as it lies."""
+        a, b = self.given[:2]
+        c = self.given[2] if len(self.given) == 3 else stacks.result_of(a, b, self.batch.shape)
+        return stacks.batch_of(a, b, c, self.batch.shape)
 
     def _by_library_into(self) -> Callable[..., Matrices]:
         """`_by_library` where the result's place is given, and lies as the library wants it."""

@@ -31,6 +31,13 @@ def product_launch(kind: Kind, problem: Problem, batch: Batch) -> Launch | None:
     return library_launch.launch_of(kind, described(problem, batch), batch.operands[0].view.device)
 
 
+def host_launch(kind: Kind, problem: Problem, batch: Batch) -> Launch | None:
+    """NumPy's BLAS for stacks that lie like these; None where it cannot be called directly."""
+    if any(operand.listed for operand in batch.operands) or any(t is not None for t in batch.walk.tables):
+        return None
+    return library_launch.on_host(kind, described(problem, batch), [operand.view for operand in batch.operands])
+
+
 def described(problem: Problem, batch: Batch) -> Gemm:
     """The products of a batch as array libraries are asked for them. Problems of vectors have no conj_b."""
     shapes = tuple((operand.rows, operand.columns) for operand in batch.operands)

@@ -29,7 +29,7 @@ class SolveRun(BatchRun):
         b = self.given[1]
         return (*self.batch.shape, b.rows, b.columns)
 
-    def _by_cublas(self) -> None:
+    def _by_blas(self) -> None:
         """None: no product solves a system."""
 
     def _make_fast(self) -> Callable[..., Matrices]:

@@ -9,8 +9,10 @@ import numpy as np
 
 from ...arrays import kinds
 from ...arrays.gemm import Gemm
+from ...arrays.host_products import Matrix, RankK
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
+from ...backends.base import Launch
 from ...kernels.tall_skinny.gram import emit, spec
 from ...plan import pin
 from ...plan.plan import Plan
@@ -102,6 +104,7 @@ def plan_gram(
     copies = (literal, literal or (B is not None and b.conjugated))
     if chosen.name == "cpu":  # the CPU kernel reads rows or columns, not arbitrary strides
         copies = (copies[0] or call.layout(a)[0] == "any", copies[1] or call.layout(b)[0] == "any")
+    on_host = partial(_on_host, pair.kind, a, None if B is None else b, c, conj)
     beside_numpy = B is None and a.device[0] == "cpu" and not pair.kind.on_host_alone
     vendor = partial(_vendor_by_numpy if beside_numpy else _vendor, conj)  # to whom arrays carry their own conjugation
     conj = conj != (a.conjugated and not copies[0])  # copies are literal
@@ -109,7 +112,8 @@ def plan_gram(
     problem = _problem(a, b, B is None, conj, deterministic)
     columns = None if B is None else _columns(a, b, c, conj)
     free = handover or (backend is None and not pin.pins() and _is_left_to_cublas(pair.kind, problem, columns, a))
-    return pair.plan(emit, problem, chosen, (a, b), (problem.M, problem.N), free, backend, copies, vendor, columns)
+    shape = problem.M, problem.N
+    return pair.plan(emit, problem, chosen, (a, b), shape, free, backend, copies, vendor, columns, on_host)
 
 
 def _is_left_to_cublas(kind: Kind, problem: Problem, columns: Gemm | None, a: View) -> bool:
@@ -125,6 +129,19 @@ def _columns(a: View, b: View, c: View | None, conj: bool) -> Gemm:
     turned = a._replace(shape=(columns, rows), strides=(column, row), conjugated=conj and a.dtype.startswith("complex"))
     c = c or call.as_copied(a._replace(shape=(columns, b.shape[1])))
     return library_launch.of_matrices(turned, b, c, [call.layout(view) for view in (turned, b, c)])
+
+
+def _on_host(kind: Kind, a: View, b: View | None, c: View | None, conj: bool) -> Launch | None:
+    """A^H B, or one triangle of A^H A and its mirror image, by NumPy's BLAS; None where that cannot be called."""
+    if c is not None and c.dtype != a.dtype:
+        return None
+    if b is not None:
+        return library_launch.on_host(kind, _columns(a, b, c, conj), (a, b) if c is None else (a, b, c))
+    c = c or call.as_copied(a._replace(shape=(a.shape[1],) * 2))
+    factor, place = Matrix.of(0, a.shape, a.strides).turned, Matrix.of(2, c.shape, c.strides)
+    is_adjoint = conj and a.dtype.startswith("complex")
+    update = RankK(a.dtype, factor, place, 1, True, is_adjoint, is_adjoint, True)
+    return library_launch.on_host(kind, update, (a, c))
 
 
 def _vendor(conj: bool, kind: Kind, problem: Problem) -> call.Multiply:
@@ -188,4 +205,6 @@ def _problem(a: View, b: View, same: bool, conj: bool, deterministic: bool) -> P
 
 
 GRAM = Operation("gram", plan_gram, lists=False)
-operation.enters(gram, GRAM, _PLAIN, folds=True)
+operation.enters(
+    gram, GRAM, _PLAIN, folds=True, options={"conj": (True, False), "deterministic": (True, False)}, form_of=Form
+)

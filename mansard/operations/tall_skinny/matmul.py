@@ -17,7 +17,7 @@ from ...kernels.batched import gemm
 from ...plan import dispatch, pin
 from ...plan.plan import Plan
 from ...plan.problem import DTYPES, ITEMSIZE
-from ...plan.route import OWN_ROUTINE, Choice, Library, Request
+from ...plan.route import OWN_ROUTINE, REFERENCE, Choice, Library, Request
 from ...plan.tall_skinny_rules import FEWEST_ON_CPUS, family_for
 from .. import library_launch, operation, stacks
 from .. import run as call
@@ -26,7 +26,7 @@ from ..batched.gemm_call import PLAIN, Form, plan_gemm
 from ..batched.gemv_call import plan_gemv
 from ..batched.library import matrix_product
 from ..batched.ragged_call import multiply_special
-from ..direct import with_own
+from ..direct import described, description, with_own
 from ..operation import Operation
 from . import gram
 from .folded import plan_folded
@@ -116,7 +116,7 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
         _check_for_library(kind, a, b)
         route = Library(OWN_ROUTINE, "no kernel multiplies such operands", has_rival=False)
         choice = Choice(gemm.FAMILY, route, "rule")
-        return _by_library(kind, A, B, out, a, b, None, choice)
+        return _by_library(kind, A, B, out, (a, b, None), backend, choice)
     (m, k), n = a.shape, b.shape[1]
     if k != b.shape[0]:
         raise ValueError(f"A has {k} columns and B {b.shape[0]} rows: both need the same number")
@@ -125,10 +125,11 @@ def plan_matmul(A: Array, B: Array, out: Array, backend: str | None, form: Form 
     fewest = FEWEST_ON_CPUS if a.device[0] == "cpu" and backend is None else 0
     family = family_for(a.dtype, m, k, n, fewest, select(a.device, None).device)
     if family is None:
-        return _by_library(kind, A, B, out, a, b, c)
+        return _by_library(kind, A, B, out, (a, b, c), backend)
     free = backend is None and not pin.pins()
     plan = _PLANNERS[family](A, B, out, backend, handover=free)
-    return replace(plan, run=_vendor(kind, a, b, c, out)) if free and isinstance(plan.choice.route, Library) else plan
+    by_library = free and isinstance(plan.choice.route, Library)
+    return replace(plan, run=_vendor(kind, a, b, c, out, None)) if by_library else plan
 
 
 def _plan_transposed(A: Array, B: Array, out: Array, backend: str | None, handover: bool) -> Plan:
@@ -139,17 +140,21 @@ def _plan_transposed(A: Array, B: Array, out: Array, backend: str | None, handov
     def run(A: Array, B: Array, out: Array = None, alpha: complex = 1.0, beta: complex = 0.0) -> Array:
         return plan.run(A.T, B, out, alpha, beta)
 
-    return replace(plan, run=run, verify=call.make_verify(kind, A, B, out))
+    direct = description(plan.run)  # the transposed A begins where A does
+    path = run if direct is None else described(run, direct._replace(general=run))
+    return replace(plan, run=path, verify=call.make_verify(kind, A, B, out))
 
 
 _PLANNERS: dict[str, Callable[..., Plan]] = {"gram": _plan_transposed, "tsmm": plan_tsmm, "tsm2r": plan_tsm2r}
 
 
 def _by_library(
-    kind: Kind, A: Array, B: Array, out: Array, a: View, b: View, c: View | None, choice: Choice | None = None
+    kind: Kind, A: Array, B: Array, out: Array, views: tuple[View, View, View | None], backend: str | None,
+    choice: Choice | None = None,
 ) -> Plan:  # fmt: skip
     """Plan the array library's own product of operands that no family multiplies."""
-    run = _vendor(kind, a, b, c, out)
+    a, b, c = views
+    run = _vendor(kind, a, b, c, out, backend)
     sizes = (*a.shape[-2:], *b.shape[-1:]) if len(a.shape) > 1 and len(b.shape) > 1 else (1, 1, 1)
     dtype = a.dtype if a.dtype in DTYPES else "float64"  # of which only `explain` makes use
     problem, chosen = gemm.spec.problem(dtype, sizes[0], sizes[2], sizes[1], 1), select(a.device, None)
@@ -176,7 +181,11 @@ def _times_vectors(kind: Kind, A: Array, B: Array, out: Array, backend: str | No
         result = plan.run(A, B[..., 0], None if out is None else out[..., 0], alpha, beta)
         return result[..., None] if out is None else out
 
-    return replace(plan, run=run, verify=call.make_verify(kind, A, B, out))
+    direct, path = description(plan.run), run
+    if direct is not None:  # vectors begin where columns do
+        shape, dtype = (*direct.makers[0].given[0], 1), plan.problem.dtype
+        path = described(run, direct._replace(makers=(kind.maker(shape, dtype, dtype),), general=run))
+    return replace(plan, run=path, verify=call.make_verify(kind, A, B, out))
 
 
 def _check_for_library(kind: Kind, a: View, b: View) -> None:
@@ -200,7 +209,7 @@ def _is_stack(a: View, b: View) -> bool:
     return max(dimensions) > 2 and min(dimensions) > 0 and a.dtype in DTYPES and a.dtype == b.dtype
 
 
-def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
+def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array, backend: str | None) -> Run:
     """The array library's product; by its BLAS where that takes the arrays as they lie."""
     matrices = len(a.shape) == len(b.shape) == 2 and a.dtype == b.dtype
     shape = (a.shape[0], b.shape[1]) if matrices else ()
@@ -245,7 +254,7 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
         plainly = alpha == 1.0 and beta == 0.0 and out is not None
         return matmul(A, B, out) if plainly and not shared(A, B, out) else run(A, B, out, alpha, beta)
 
-    straight = _launch(kind, a, b, place) if matrices and place else None
+    straight = _launch(kind, a, b, place, backend) if matrices and place else None
     if straight is not None:
         views = (a, b) if c is None else (a, b, c)
         reaches = tuple(arrays.reach(view, ITEMSIZE[view.dtype]) for view in views)
@@ -260,12 +269,13 @@ def _vendor(kind: Kind, a: View, b: View, c: View | None, out: Array) -> Run:
     return plain if outer or kind.prefers_blas else with_own(plain, multiplied if fixed else matmul)
 
 
-def _launch(kind: Kind, a: View, b: View, c: View) -> Launch | None:
-    """cuBLAS for matrices that lie like these; None where it cannot be called directly."""
+def _launch(kind: Kind, a: View, b: View, c: View, backend: str | None) -> Launch | None:
+    """cuBLAS, or NumPy's BLAS, for matrices that lie like these; None where it cannot be called directly."""
     if a.dtype not in DTYPES or 0 in (*a.shape, *b.shape) or c.dtype != a.dtype:
         return None
     gemm = library_launch.of_matrices(a, b, c, [call.layout(view) for view in (a, b, c)])
-    return library_launch.launch_of(kind, gemm, a.device)
+    found = library_launch.launch_of(kind, gemm, a.device)
+    return found or (None if backend == REFERENCE else library_launch.on_host(kind, gemm, (a, b, c)))
 
 
 MATMUL = Operation("matmul", plan_matmul, special=lambda A, B, out: multiply_special(A, B), in_place=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ...arrays import kinds as arrays
 from ...arrays.gemm import Gemm
 from ...arrays.kinds import View
 from ...arrays.types import Array, Kind
-from ...backends.base import Backend
+from ...backends.base import Backend, Launch
 from ...backends.select import select
 from ...kernels.family import Emit
 from ...plan.plan import Plan
@@ -49,21 +50,26 @@ class Pair(NamedTuple):
     def plan(
         self, emit: Emit, problem: Problem, backend: Backend, read: tuple[View, View], shape: tuple[int, ...],
         handover: bool, asked: str | None, copies: tuple[bool, bool] = (False, False), vendor: call.Vendor = product,
-        columns: Gemm | None = None,
+        columns: Gemm | None = None, on_host: Callable[[], Launch | None] | None = None,
     ) -> Plan:  # fmt: skip
         """Plan a kernel that reads the operands as `read` says, after copying those in `copies`. `asked`: the backend
-        that the caller named, or None. `columns`: the product as cuBLAS may be asked for it where no kernel answers."""
+        that the caller named, or None. `columns`: the product as cuBLAS may be asked for it where no kernel answers;
+        `on_host` finds the launch of NumPy's BLAS."""
         (a, b), c, kind, out = read, self.views.get("out"), self.kind, self.out
         strides = (*a.strides, *b.strides, *(c.strides if c else (problem.N, 1)))
         launch, choice, kernel = call.prepare(emit, problem, backend, strides, handover, is_free=asked is None)
         run = call.Run(kind, problem, launch, copies, self.views, shape, vendor)
-        own = None if launch is not None or any(copies) or 0 in (problem.M, problem.N, problem.K) else columns
-        straight = library_launch.launch_of(kind, own, a.device) if backend.name != REFERENCE else None
+        by_library = launch is None and 0 not in (problem.M, problem.N, problem.K) and backend.name != REFERENCE
+        own = columns if by_library and not any(copies) else None
+        straight = library_launch.launch_of(kind, own, a.device)
+        if by_library and straight is None and on_host is not None:
+            straight = on_host()
         path = run.fast if straight is None else library_launch.fast_path(self._place(shape), straight, run.general)
         fast, verify = call.counted(kind, out, path), call.make_verify(kind, self.A, self.B, out)
         return Plan(problem, choice, backend, kernel, fast, verify, launch, run.fast != run.general)
 
     def _place(self, shape: tuple[int, ...]) -> library_launch.Place:
-        views = [self.views[name] for name in ("A", "B", "out") if name in self.views]
+        is_pair, a = "B" in self.views, self.views["A"]
+        views = [a, self.views.get("B", a), *([self.views["out"]] if "out" in self.views else [])]
         reaches = tuple(arrays.reach(view, ITEMSIZE[view.dtype]) for view in views)
-        return library_launch.Place(self.kind, views[0].device, shape, views[0].dtype, reaches)
+        return library_launch.Place(self.kind, a.device, shape, a.dtype, reaches, is_pair)
