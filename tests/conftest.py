@@ -47,6 +47,27 @@ def pytest_configure(config: pytest.Config) -> None:
     mansard.settings.reread()
     if config.getoption("--quick"):
         _skip_what_takes_long()
+    if not worker:
+        config.pluginmanager.register(FailuresAtOnce(config))
+
+
+class FailuresAtOnce:
+    """Print name and error of a failed test when it is reported: a run that is stopped prints no summary. Of parallel
+    runs this is the controller, which all workers report to."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        terminal: Any = self._config.pluginmanager.get_plugin("terminalreporter")
+        if terminal is None or not report.failed:
+            return
+        crash = getattr(report.longrepr, "reprcrash", None)
+        text = (crash.message if crash else str(report.longrepr)).strip().partition("\n")[0]
+        when = "" if report.when == "call" else f" ({report.when})"
+        terminal.write_line(f"\nFAILED{when} {report.nodeid} - {text[:200]}")
+        terminal.flush()
 
 
 def _skip_what_takes_long() -> None:

@@ -1,7 +1,8 @@
-"""Slices of cases: two months of runs go through all, every run through every kind of kernel."""
+"""Slices of cases: two months of runs go through all, every run through every kind of kernel. Names of failures."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -109,6 +110,19 @@ def test_workers_share_the_seed_and_the_summary_names_it() -> None:
     run = subprocess.run(command, capture_output=True, text=True, cwd=TESTS.parent)
     said = f"of {len(CASES)} chosen (slice {1234567 % STEP} of {STEP}, --slice-seed 1234567)"
     assert run.returncode == 0 and said in run.stdout, run.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [(), ("-n1",)], ids=["one process", "a worker"])
+def test_names_of_failures_are_printed_before_the_summary(workers: tuple[str, ...], tmp_path: Path) -> None:
+    pytest.importorskip("xdist")
+    (tmp_path / "test_made.py").write_text("def test_wrong():\n    assert 1 == 2, 'one is\\nnot two'\n")
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "conftest", "-p", "no:cacheprovider", *workers]
+    command += ["--tb=no", "--no-summary", "."]
+    env = os.environ | {"PYTHONPATH": os.pathsep.join((str(TESTS), str(TESTS.parent)))}
+    run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert run.returncode == 1 and run.stdout.count("FAILED") == 1, run.stdout + run.stderr
+    assert "\nFAILED test_made.py::test_wrong - AssertionError: one is\n" in run.stdout
 
 
 @pytest.mark.parametrize("case", spared(CASES), ids=lambda case: str(case.number))
