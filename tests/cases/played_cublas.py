@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 from ctypes import CFUNCTYPE, POINTER, c_int, c_longlong, c_size_t, c_void_p
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from mansard.arrays.cublas_products import columnwise
 from mansard.arrays.gemm import Gemm
 from mansard.backends.cublas import Cublas, CublasLaunch
 
+_HANDLES = count(101)  # of all libraries: the native launcher knows a handle by its number as long as the process lives
 _DTYPES = {"s": "float32", "d": "float64", "c": "complex64", "z": "complex128"}
 _OPERAND = (c_void_p, c_int)
 _SIZES = (c_void_p, *(c_int,) * 5)
@@ -35,7 +37,7 @@ class PlayedLibrary:
     def __init__(self) -> None:
         self.told: list[tuple[str, int, int]] = []
         self.calls: list[tuple[str, int]] = []  # name of the routine, and the handle
-        self.capturing, self.context, self.status, self.made = 0, 11, 0, 100
+        self.capturing, self.context, self.status = 0, 11, 0
         self.cublasSetStream_v2 = CFUNCTYPE(c_int, c_void_p, c_void_p)(self._set_stream)
         self.cublasSetWorkspace_v2 = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)(self._set_workspace)
         self.cuStreamIsCapturing = CFUNCTYPE(c_int, c_void_p, POINTER(c_int))(self._is_capturing)
@@ -46,8 +48,7 @@ class PlayedLibrary:
             setattr(self, f"{name}StridedBatched", _STACK(self._stack(letter)))
 
     def cublasCreate_v2(self, handle: Any) -> int:
-        self.made += 1
-        handle._obj.value = self.made
+        handle._obj.value = next(_HANDLES)
         return 0
 
     def _set_stream(self, handle: int, stream: int) -> int:
