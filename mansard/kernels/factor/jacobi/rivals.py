@@ -13,10 +13,13 @@ from ....codegen.geometry import Device
 from ....plan.problem import Problem
 from ...common.vectors import words_of
 
-# Matrices that LAPACK does in the time of a group: at no rows, and rows per one more (float64, one core with AVX-512).
+# Matrices that LAPACK does in the time of a group: at no rows, and rows per one more. One core of a Xeon with AVX-512,
+# NumPy with OpenBLAS; complex128: fitted to 12, 16, 32, 64 and 128 rows, 2026-11-20 (docs/families/two-sided.md).
 _GROUP = {"eigh": (0.9, 38), "eigvalsh": (1.5, 160), "svd": (1.0, 28), "svdvals": (1.4, 48)}
-_SINGLE = 1.2  # times as many in single precision, in which LAPACK is faster, too
-_COMPLEX = 1.7  # times as many of complex matrices: real rotations, but products of four
+_COMPLEX_GROUP = {"eigh": (0.3, 27), "eigvalsh": (0.85, 97), "svd": (0.6, 19), "svdvals": (0.55, 31)}
+# times as many in single precision, real and complex, whose groups have twice the matrices: measured beside the above
+_SINGLE_BY_DOUBLE, _SINGLE, _SINGLE_COMPLEX = 0.9, 1.2, 1.45
+_IN_DOUBLE = 40  # rows up to which LAPACK is given matrices of single precision in double
 _EACH, _PER_SQUARE = 2e-6, {"eigh": 15e-8, "eigvalsh": 6e-8, "svd": 21e-8, "svdvals": 9e-8}  # seconds of LAPACK
 _SHARED = 1 << 22  # operations from which threads share the matrices among them
 _ONE_CORE = 96  # rows up to which the BLAS below LAPACK leaves that to them
@@ -46,7 +49,15 @@ def lapack_reason(problem: Problem, orders: Sequence[int], device: Device, least
 
 def _group_seconds(problem: Problem, order: int) -> float:
     """Estimate the seconds for a group of matrices, one per lane."""
-    first, rows = _GROUP[problem.want]
-    factor = _COMPLEX if problem.is_complex else 1.0
-    factor *= _SINGLE if problem.dtype in ("float32", "complex64") else 1.0
-    return (first + order / rows) * factor * lapack_seconds(problem, order)
+    first, rows = (_COMPLEX_GROUP if problem.is_complex else _GROUP)[problem.want]
+    matrices = (first + order / rows) * _single(problem, order)
+    return max(1.0, matrices) * lapack_seconds(problem, order)
+
+
+def _single(problem: Problem, order: int) -> float:
+    """How many times as many matrices LAPACK does in the time of a group in this precision as in double."""
+    if problem.dtype not in ("float32", "complex64"):
+        return 1.0
+    if order <= _IN_DOUBLE:
+        return _SINGLE_BY_DOUBLE
+    return _SINGLE_COMPLEX if problem.is_complex else _SINGLE
