@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import doctest
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
@@ -294,7 +295,7 @@ def test_tuned_operands_lie_as_the_problem_says(stack: str) -> None:
 
 
 def test_doctests() -> None:
-    failures, tried = doctest.testmod(ms.blas.products)
+    failures, tried = doctest.testmod(import_module("mansard.blas.products"))
     assert tried >= 8 and failures == 0
 
 

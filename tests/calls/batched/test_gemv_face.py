@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -273,5 +274,5 @@ def test_tuned_operands_lie_as_the_problem_says(stack: str) -> None:
 
 
 def test_doctests() -> None:
-    failures, tried = doctest.testmod(ms.blas.vectors)
+    failures, tried = doctest.testmod(import_module("mansard.blas.vectors"))
     assert tried >= 4 and failures == 0
