@@ -155,6 +155,8 @@ class TestLstsq(upstream.TestLstsq):
         with pytest.raises(np.linalg.LinAlgError, match="a has 4 rows and b 5"):
             upstream.linalg.lstsq(np.ones((4, 2)), np.ones(5), rcond=None)
 
+    test_nonfinite = None  # NumPy raises, ours is NaN: test_numpy_classes.py
+
 
 class TestQR(upstream.TestQR):
     pass

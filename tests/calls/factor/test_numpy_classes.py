@@ -7,6 +7,7 @@ it. What is not run, or not as it stands:
 * of the thousands of cases that repeat others with different strides, every 41st;
 * `test_unsupported_commontype`: float16 is refused with a TypeError here too, in other words;
 * `TestLstsq.test_incompatible_dims`: the LinAlgError says which argument has how many rows, not "Incompatible";
+* `TestLstsq.test_nonfinite`: the x of a matrix with entries that are not finite is NaN, where NumPy raises;
 * tests of functions that Mansard has not: eig, eigvals, matrix_power, multi_dot, tensorsolve, tensorinv, outer, cross,
   diagonal, trace, matrix_norm, vector_norm, and of the bindings of NumPy's LAPACK (xerbla, lapack_lite, 64-bit BLAS).
 """
@@ -83,6 +84,14 @@ class TestLstsq(upstream.TestLstsq):
     def test_incompatible_dims(self) -> None:
         with pytest.raises(np.linalg.LinAlgError, match="a has 4 rows and b 5"):
             upstream.linalg.lstsq(np.ones((4, 2)), np.ones(5), rcond=None)
+
+    @pytest.mark.parametrize("value", [np.inf, np.nan])
+    def test_nonfinite(self, value: float) -> None:
+        a = np.ones((2, 3, 3))
+        a[0], a[1, 0, 0] = np.eye(3), value
+        for driver in ("svd", "qr"):
+            x = upstream.linalg.lstsq(a, np.ones((2, 3, 1)), driver=driver)[0]
+            assert np.allclose(x[0], 1) and np.isnan(x[1]).all()
 
 
 class TestQR(upstream.TestQR):
