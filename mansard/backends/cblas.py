@@ -86,22 +86,10 @@ class Library(NamedTuple):
         return c_int64 if self.suffix else c_int32
 
     def function(self, routine: Routine, letter: str) -> Any:
-        """The routine for a dtype, as ctypes calls it."""
+        """The routine for a dtype, as ctypes calls it with objects of its own: conversions would take a microsecond."""
         found = getattr(self.handle, f"{self.prefix}{letter}{routine}{self.suffix}")
-        if found.argtypes is None:
-            found.argtypes, found.restype = _arguments(routine, letter, self.integer), None
+        found.restype = None
         return found
-
-
-def _arguments(routine: Routine, letter: str, integer: Any) -> tuple[Any, ...]:
-    """Types of the arguments: complex factors are passed by their addresses."""
-    factor = _REAL[letter] if letter in "sd" or routine == "herk" else c_void_p
-    place = (c_void_p, integer)
-    if routine == "gemm":
-        return (c_int, c_int, c_int, integer, integer, integer, factor, *place, *place, factor, *place)
-    if routine == "gemv":
-        return (c_int, c_int, integer, integer, factor, *place, *place, factor, *place)
-    return (c_int, c_int, c_int, integer, integer, factor, *place, factor, *place)
 
 
 @lru_cache(maxsize=1)
@@ -127,6 +115,26 @@ def _has_all(found: Library) -> bool:
     return all(hasattr(found.handle, f"{found.prefix}{letter}{routine}{found.suffix}") for routine, letter in names)
 
 
+def _entries(request: Request) -> int:
+    """Numbers of gemv's result. They are set to zero first: some versions of OpenBLAS multiply what was there by beta,
+    and NaN stays."""
+    return request.sizes[0] if request.options[1] == PLAIN else request.sizes[1]
+
+
+def _seen(side: Side, item: int) -> tuple[tuple[int, int], tuple[int, int], int, Any]:
+    """Shape and strides of a matrix, the byte where it begins, counted from its first entry, and a type of its size."""
+    row, column = side.row * item, side.column * item
+    reaches = row * (side.rows - 1), column * (side.columns - 1)
+    low, high = (sum(pick(0, reach) for reach in reaches) for pick in (min, max))
+    return (side.rows, side.columns), (row, column), low, ctypes.c_char * (high - low + item)
+
+
+@lru_cache(maxsize=16)
+def _triangle(order: int, lower: bool) -> Any:
+    """True in the lower or upper triangle, diagonal included."""
+    return np.tri(order, dtype=bool) if lower else np.tri(order, dtype=bool).T
+
+
 class CblasLaunch:
     """Products of arrays that lie alike: call it with the addresses of A, B and the result."""
 
@@ -135,83 +143,88 @@ class CblasLaunch:
         self._function = blas.function(request.routine, request.letter)
         self._dtype = np.dtype(_DTYPES[request.letter])
         self._held = np.array([1, 0], self._dtype)
-        by_address = request.letter in "cz" and request.routine != "herk"
-        first = self._held.ctypes.data
-        self._one: Any = first if by_address else 1.0
-        self._zero: Any = first + self._dtype.itemsize if by_address else 0.0
+        first, integer = self._held.ctypes.data, blas.integer
+        if request.letter in "cz" and request.routine != "herk":  # complex factors are passed by their addresses
+            self._one, self._zero = c_void_p(first), c_void_p(first + self._dtype.itemsize)
+        else:
+            self._one, self._zero = (_REAL[request.letter](factor) for factor in (1.0, 0.0))
+        self._pitches = tuple(integer(side.pitch) for side in request.sides)
+        self._operands = tuple(side.operand for side in request.sides)
+        self._steps = tuple(side.step * self._dtype.itemsize for side in request.sides)
+        self._seen = [_seen(side, self._dtype.itemsize) for side in request.sides]
         is_finished = not (request.mirrored or request.turned or any(side.gathered for side in request.sides))
-        self._is_plain = request.routine == "gemm" and request.batch == 1 and is_finished
+        self._cleared = _entries(request) if request.routine == "gemv" else 0  # numbers of the result, before a product
+        self._is_straight = is_finished and (not self._cleared or request.sides[2].pitch == 1)
+        self._has_b = request.routine in ("gemm", "gemv")
+        self._head = self._numbers()
 
     def __call__(self, pointers: tuple[int, ...], scalars: tuple[float, ...], stream: int) -> None:
         """Products with alpha = 1 and beta = 0."""
-        if self._is_plain:
-            self._function(*self._given([pointers[side.operand] for side in self._request.sides]))
-            return
+        a, b, c = self._operands
+        left, right, to = pointers[a], pointers[b], pointers[c]
+        first, second, third = self._steps
         for matrix in range(self._request.batch):
-            self._multiply(pointers, matrix)
+            at = left + matrix * first, right + matrix * second, to + matrix * third
+            if not self._is_straight:
+                self._multiply(at)
+                continue
+            if self._cleared:
+                ctypes.memset(at[2], 0, self._cleared * self._dtype.itemsize)
+            self._call(*at)
 
-    def _multiply(self, pointers: tuple[int, ...], matrix: int) -> None:
-        asked, item = self._request, self._dtype.itemsize
-        at = [pointers[side.operand] + matrix * side.step * item for side in asked.sides]
+    def _call(self, left: int, right: int, to: int) -> None:
+        p, q, r = self._pitches
+        if self._has_b:
+            self._function(*self._head, c_void_p(left), p, c_void_p(right), q, self._zero, c_void_p(to), r)
+        else:
+            self._function(*self._head, c_void_p(left), p, self._zero, c_void_p(to), r)
+
+    def _multiply(self, at: tuple[int, int, int]) -> None:
+        """A product of which something is gathered, scattered or mirrored."""
+        asked = self._request
         held: list[Any] = [None] * 3
         for i, side in enumerate(asked.sides):
             if side.gathered:
-                here = self._array(at[i], side)
+                here = self._array(at[i], i)
                 held[i] = np.empty((side.rows, side.columns), self._dtype)
                 if i < 2:
                     (np.conjugate if side.conjugated else np.positive)(here, out=held[i])
         places = [here if copy is None else int(copy.ctypes.data) for here, copy in zip(at, held, strict=True)]
-        if asked.routine == "gemv":
-            self._clear(places[2])
-        self._function(*self._given(places))
+        if self._cleared:
+            (self._array(places[2], 2) if held[2] is None else held[2])[...] = 0
+        self._call(*places)
         self._finish(at[2], held[2])
 
-    def _given(self, places: list[int]) -> tuple[Any, ...]:
-        """Arguments of the routine."""
-        asked = self._request
-        (o, p, q), (m, n, k), one, zero = asked.options, asked.sizes, self._one, self._zero
-        a, b, c = ((place, side.pitch) for place, side in zip(places, asked.sides, strict=True))
-        if asked.routine == "gemm":
-            return o, p, q, m, n, k, one, *a, *b, zero, *c
-        if asked.routine == "gemv":
-            return o, p, m, n, one, *a, *b, zero, *c
-        return o, p, q, n, k, one, *a, zero, *c
-
-    def _clear(self, place: int) -> None:
-        """Zeros in the place of a vector: some versions of OpenBLAS multiply what was there by beta, and NaN stays."""
-        asked = self._request
-        rows = asked.sizes[0] if asked.options[1] == PLAIN else asked.sizes[1]
-        pitch = asked.sides[2].pitch
-        self._array(place, Side(2, pitch, 0, False, 1, rows, 0, pitch, False))[...] = 0
+    def _numbers(self) -> tuple[Any, ...]:
+        """The first arguments of the routine, alpha included."""
+        options = tuple(map(c_int, self._request.options))
+        m, n, k = map(self._blas.integer, self._request.sizes)
+        if self._request.routine == "gemm":
+            return *options, m, n, k, self._one
+        if self._request.routine == "gemv":
+            return *options[:2], m, n, self._one
+        return *options, n, k, self._one
 
     def _finish(self, place: int, held: Any) -> None:
         """Scatter a result, conjugate it, fill its other triangle: what was asked for."""
         asked = self._request
         if held is None and not (asked.mirrored or asked.turned):
             return
-        to = self._array(place, asked.sides[2])
-        found = to.copy() if held is None else held
+        to = self._array(place, 2)
+        found = to if held is None else held
         if not asked.triangle:
             to[...] = found
             return
-        found = found.conj() if asked.turned else found
-        rows, columns = np.tril_indices(len(to))
-        if asked.triangle == 2:
-            rows, columns = columns, rows
-        to[rows, columns] = values = found[rows, columns]
+        written = _triangle(len(to), asked.triangle == 1)
+        if asked.turned or held is not None:
+            np.copyto(to, found.conj() if asked.turned else found, where=written)
         if asked.mirrored:
-            other = rows != columns
-            values = values.conj() if asked.routine == "herk" else values
-            to[columns[other], rows[other]] = values[other]
+            np.copyto(to, to.T.conj() if asked.routine == "herk" else to.T.copy(), where=~written)
 
-    def _array(self, place: int, side: Side) -> Any:
+    def _array(self, place: int, side: int) -> Any:
         """The memory of a matrix as an array."""
-        item = self._dtype.itemsize
-        row, column = side.row * item, side.column * item
-        low = min(0, row * (side.rows - 1)) + min(0, column * (side.columns - 1))
-        high = max(0, row * (side.rows - 1)) + max(0, column * (side.columns - 1)) + item
-        memory: Any = (ctypes.c_char * (high - low)).from_address(place + low)
-        return np.ndarray((side.rows, side.columns), self._dtype, memory, -low, (row, column))
+        shape, strides, low, memory = self._seen[side]
+        return np.ndarray(shape, self._dtype, memory.from_address(place + low), -low, strides)
 
     @property
     def entry(self) -> CblasEntry:

@@ -2,7 +2,8 @@
 
 It is loaded with the first kernel that is prepared if the cache has it, which takes milliseconds; otherwise a thread
 compiles it meanwhile, once, and nobody waits. A program that only ever calls array libraries gets it after `_CALLS`
-calls. Until then, and wherever it cannot be had (`mansard info` says why), Python launches.
+calls, and after `_FEW` if the cache has it. Until then, and wherever it cannot be had (`mansard info` says why), Python
+launches.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from . import direct
 from .plans import forgets
 
 _CALLS = 1000  # by Python, of 5 us more each, after which a second of another core is spent on the launcher
+_FEW = 20  # by Python, after which it is loaded from the cache, in some 10 ms
 
 
 # An operation, its form, whether the same array twice is one array; names of other options, their defaults, and the
@@ -79,7 +81,10 @@ class Launcher:
     def counted(self) -> None:
         """Count a call that Python has launched."""
         self._calls += 1
-        if self._calls == _CALLS:
+        if self._calls == _FEW and not self._is_asked:
+            self._thread = threading.Thread(target=self._load_cached, name="mansard-launcher")
+            self._thread.start()
+        elif self._calls == _CALLS:
             self.start()
 
     def start(self) -> None:
@@ -87,6 +92,10 @@ class Launcher:
         if self._is_asked:
             return
         self._is_asked = True
+        if self._thread is not None:
+            self._thread.join()
+        if self.module is not None:
+            return
         self._reason = native.unavailable()
         if self._reason is None and native.is_cached():
             self._load()
@@ -105,6 +114,10 @@ class Launcher:
         """Forget plans, as Python does at the same time."""
         if self.module is not None:
             self.module.forget()
+
+    def _load_cached(self) -> None:
+        if native.unavailable() is None and native.is_cached():
+            self._load()
 
     def _load(self) -> None:
         try:

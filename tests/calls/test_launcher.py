@@ -16,7 +16,7 @@ from conftest import needs_cpu
 import mansard as ms
 from mansard import native
 from mansard.operations import direct
-from mansard.operations.launcher import LAUNCHER
+from mansard.operations.launcher import LAUNCHER, Launcher
 from mansard.operations.plans import PLANS
 
 NATIVE = LAUNCHER.wait()
@@ -421,6 +421,24 @@ def test_reasons_for_python(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "python3-dev" in str(native.unavailable()) and native.state().startswith("Python (no Python.h")
     monkeypatch.setattr(native, "is_cached", lambda: True)
     assert native.unavailable() is None and native.state() == "the native launcher"
+
+
+@pytest.mark.parametrize("cached", [True, False])
+def test_a_launcher_in_the_cache_is_loaded_after_a_few_calls(monkeypatch: pytest.MonkeyPatch, cached: bool) -> None:
+    """By a thread; one that is not there is compiled after many."""
+    loaded: list[Launcher] = []
+    monkeypatch.setattr(Launcher, "_load", lambda self: loaded.append(self))
+    monkeypatch.setattr(native, "is_cached", lambda: cached)
+    made = Launcher()
+    for _ in range(19):
+        made.counted()
+    assert made._thread is None
+    for _ in range(980):
+        made.counted()
+    made._thread.join()  # type: ignore[attr-defined]
+    assert loaded == [made] * cached
+    made.counted()
+    assert not made.wait() and loaded[-1] is made
 
 
 @pytest.mark.parametrize("told", [(), (1,) * 14, (0, (0,), (), False, 0, 0, 0, (), (), None, (), None, None, None)])
