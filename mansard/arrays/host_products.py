@@ -14,7 +14,7 @@ from ..backends.cblas import ADJOINT, COLUMN, LOWER, PLAIN, ROW, TRANSPOSE, UPPE
 from .gemm import LETTER, Gemm
 
 _MOST_GATHERED = 1 << 20  # numbers of a matrix that are copied for one product
-_OUTER = 1 << 12  # entries of an outer product from which NumPy's product of entries is faster than a depth of one
+_OUTER = 1 << 12  # entries of outer products above which NumPy's product of entries is faster than a depth of one
 
 Strides = tuple[int, int]
 
@@ -69,7 +69,7 @@ def launch(gemm: Gemm) -> Launch | None:
     if gemm.dtype not in LETTER or len(gemm.starts) != 1 or any(gemm.starts[0]) or gemm.batch < 1:
         return None
     (m, k), (_, n) = gemm.shapes[:2]
-    if 0 in (m, k, n) or (k == 1 and m * n > _OUTER):
+    if 0 in (m, k, n) or (k == 1 and m * n * gemm.batch > _OUTER):
         return None
     conjugated = (*(one and gemm.dtype.startswith("complex") for one in gemm.conjugated), False)
     a, b, c = (

@@ -149,7 +149,7 @@ class BlasProduct {
         if (!side.gathered)
           places[i] = at;
         else if (i < 2 && (matrix == 0 || side.step))
-          gather(side, at, places[i]);
+          copy(side, at, places[i]);
       }
       multiply<Int>(places[0], places[1], places[2]);
       finish(bases[2] + matrix * sides_[2].step, places[2]);
@@ -159,12 +159,26 @@ class BlasProduct {
   }
 
   template <class T>
+  static void copy(const Side& side, const T* from, T* to) {
+    gather(side, from, to);
+    if (side.conjugated) std::transform(to, to + side.count(), to, [](T value) { return conjugate(value); });
+  }
+
+  template <class T>
   static void gather(const Side& side, const T* from, T* to) {
-    for (long long i = 0; i < side.rows; ++i)
-      for (long long j = 0; j < side.columns; ++j) {
-        const T value = from[i * side.row + j * side.column];
-        *to++ = side.conjugated ? conjugate(value) : value;
-      }
+    if (side.row == 1 && side.columns > 1) return gather_columns(side, from, to);
+    for (long long i = 0; i < side.rows; ++i) {
+      const T* at = from + i * side.row;
+      for (long long j = 0; j < side.columns; ++j, at += side.column) to[j] = *at;
+      to += side.columns;
+    }
+  }
+
+  // `gather` where columns are adjacent: reads, of which there are cache lines, follow each other.
+  template <class T>
+  static void gather_columns(const Side& side, const T* from, T* to) {
+    for (long long j = 0; j < side.columns; ++j)
+      for (long long i = 0; i < side.rows; ++i) to[i * side.columns + j] = from[i + j * side.column];
   }
 
   template <class Int, class T>
@@ -203,6 +217,7 @@ class BlasProduct {
         for (long long j = 0; j < side.columns; ++j) to[i * side.row + j * side.column] = from[i * row + j * column];
       return;
     }
+    if (!side.gathered && !turned_) return mirror(to);
     const bool hermitian = routine_ == HERK;
     for (long long top = 0; top < side.rows; top += TILE)
       for (long long left = 0; left <= top; left += TILE)
@@ -213,6 +228,22 @@ class BlasProduct {
             to[x * side.row + y * side.column] = value;
             if (mirrored_) to[y * side.row + x * side.column] = hermitian ? conjugate(value) : value;
           }
+  }
+
+  // The other triangle of a matrix whose first one is in its place.
+  template <class T>
+  void mirror(T* matrix) const {
+    const Side& side = sides_[2];
+    const bool is_lower = triangle_ == 1, hermitian = routine_ == HERK;
+    const long long down = is_lower ? side.row : side.column, along = is_lower ? side.column : side.row;
+    for (long long top = 0; top < side.rows; top += TILE)
+      for (long long left = 0; left <= top; left += TILE)
+        for (long long i = top; i < std::min(top + TILE, side.rows); ++i) {
+          const T* from = matrix + i * down + left * along;
+          T* to = matrix + left * down + i * along;
+          for (long long j = left; j < std::min(left + TILE, i); ++j, from += along, to += down)
+            *to = hermitian ? conjugate(*from) : *from;
+        }
   }
 
   template <class F>
