@@ -54,7 +54,18 @@ def too_little(problem: Problem, request: Request) -> str | None:
     """Why the library answers for so little work, or None where a kernel is worth compiling."""
     if not request.spares_compiling or request.backend != "cpu" or problem.operation not in (*_PRODUCTS, *_FACTORS):
         return None
-    return _not_earned(library_seconds(problem))
+    return _not_earned(library_seconds(problem)) or _no_taller_than_wide(problem)
+
+
+def _no_taller_than_wide(problem: Problem) -> str | None:
+    """Why BLAS forms A^H B of matrices with no more rows than columns (times in docs/log/gram.md); None for others, and
+    where kernels are asked for."""
+    if problem.operation != "gram" or not settings.current().library_below:
+        return None
+    rows, columns = problem.K, max(problem.M, problem.N)
+    if rows > columns:
+        return None
+    return f"{rows} rows and {columns} columns are not tall: BLAS forms such products as fast, and nothing is compiled"
 
 
 # How many times the limit of libraries: sizes that are constants save a tenth to a half of the time

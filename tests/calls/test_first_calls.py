@@ -265,6 +265,27 @@ def test_the_rule_asks_the_size_and_says_so(as_users: list[str]) -> None:
 
 
 @needs_cpu
+def test_blas_answers_for_gram_products_that_are_not_tall(as_users: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    from mansard.backends import cpu
+    from mansard.kernels.tall_skinny.gram import spec
+
+    here = cpu.backend().device
+    square, tall = (spec.problem("complex128", 100, 100, rows) for rows in (100, 101))
+    assert isinstance(decided(square, here).route, Library) and "are not tall" in decided(square, here).reason
+    assert isinstance(decided(tall, here).route, Kernel) and isinstance(decided(square, H200).route, Kernel)
+    assert isinstance(decided(square, here, may_hand_over=False, spares_compiling=False).route, Kernel)
+    A = RANDOM.integers(-3, 4, (60, 100)) + 1j * RANDOM.integers(-3, 4, (60, 100))
+    for _ in range(3):
+        assert np.array_equal(ms.gram(A), A.conj().T @ A) and np.array_equal(
+            ms.gram(A, A[:, :9]), A.conj().T @ A[:, :9]
+        )
+    assert not as_users
+    monkeypatch.setenv("MANSARD_LIBRARY_BELOW", "0")
+    settings.reread()
+    assert isinstance(decided(square, here).route, Kernel)
+
+
+@needs_cpu
 def test_short_calls_share_a_kernel(as_users: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """By the sizes alone: up to about a millisecond of work, few rows, and nothing pinned."""
     from mansard.backends import cpu

@@ -312,7 +312,13 @@ def test_what_blas_is_not_asked_for() -> None:
         return host_products.launch(Gemm("float64", shapes, layouts, conjugated=(False, False), **given))
 
     assert asked(3, 4, 5) is not None and asked(64, 1, 64) is not None
-    for none in (asked(0, 4, 5), asked(3, 0, 5), asked(65, 1, 65), asked(1, 1, 1, batch=4097), asked(3, 4, 5, starts=((0, 0, 0), (1, 1, 1)))):
+    for none in (
+        asked(0, 4, 5),
+        asked(3, 0, 5),
+        asked(65, 1, 65),
+        asked(1, 1, 1, batch=4097),
+        asked(3, 4, 5, starts=((0, 0, 0), (1, 1, 1))),
+    ):
         assert none is None
     spread = ((4000, 2), (3, 1), (3, 1))
     assert asked(600, 2000, 3, strides=spread) is None and asked(500, 2000, 3, strides=spread) is not None
