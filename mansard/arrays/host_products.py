@@ -102,23 +102,29 @@ def _order_of(one: Matrix) -> int:
     return COLUMN if not one.pitch(ROW) and one.pitch(COLUMN) else ROW
 
 
+def _gathered_by(one: Matrix) -> int:
+    """The order in which a matrix is gathered: of neighbours in memory."""
+    return COLUMN if abs(one.row) < abs(one.column) else ROW
+
+
 def _opposite(order: int) -> int:
     return ROW if order == COLUMN else COLUMN
 
 
 def _factor(one: Matrix, order: int) -> tuple[int, Side]:
-    """What BLAS does to an operand, and how it is read: transposed where it lies in the other order. What is conjugated
-    and lies in this one is gathered, since BLAS has no conjugate without a transpose."""
+    """What BLAS does to an operand, and how it is read: transposed where it lies, or is gathered faster, in the other
+    order. What is conjugated and lies in this one is gathered, since BLAS has no conjugate without a transpose."""
     as_it_lies = bool(one.pitch(order)) and not one.conjugated
-    if as_it_lies or not one.pitch(_opposite(order)):
+    if as_it_lies or not (one.pitch(_opposite(order)) or _gathered_by(one) == _opposite(order)):
         return PLAIN, one.side(order)
     return ADJOINT if one.conjugated else TRANSPOSE, one._replace(conjugated=False).side(_opposite(order))
 
 
 def _vector(a: Matrix, x: Matrix, y: Matrix) -> Asked:
     """gemv: x and y have one column. A conjugated matrix is read as the adjoint of its transpose."""
-    order, places = _order_of(a), (_increment(x), _increment(y))
-    if a.conjugated and a.pitch(order):
+    order = _order_of(a) if a.pitch(ROW) or a.pitch(COLUMN) else _gathered_by(a)
+    places = _increment(x), _increment(y)
+    if a.conjugated:
         side = a._replace(conjugated=False).side(order)
         return "gemv", (_opposite(order), ADJOINT, 0), (side, *places), (a.columns, a.rows, 0)
     return "gemv", (order, PLAIN, 0), (a.side(order), *places), (a.rows, a.columns, 0)
@@ -152,7 +158,7 @@ def rank_k_launch(update: RankK) -> Launch | None:
     hermitian = update.hermitian and update.dtype.startswith("complex")
     order = _order_of(c)
     opposite = _opposite(order)
-    is_turned = not a.pitch(order) and bool(a.pitch(opposite))  # BLAS is told of the transposed factors
+    is_turned = not a.pitch(order) and (bool(a.pitch(opposite)) or _gathered_by(a) == opposite)  # BLAS transposes
     option = PLAIN if not is_turned else ADJOINT if hermitian else TRANSPOSE
     factor, place = a.side(opposite if is_turned else order), c.side(order)
     if _gathers_much((factor, place)):
