@@ -31,9 +31,9 @@ def turned(kind: Kind, matrix: Array, transposed: bool, conjugated: bool) -> Arr
 
 
 def _plan(A: Matrices, B: Matrices, out: Matrices, backend: str | None, form: Form) -> Plan:
-    if not len(A.shape) == len(B.shape) == 2:
-        return GEMM.plan(A, B, out, backend, form)
     kind = arrays.common_kind([("A", A), ("B", B)] + ([("out", out)] if out is not None else []))
+    if not len(kind.view(A, "A").shape) == len(kind.view(B, "B").shape) == 2:
+        return GEMM.plan(A, B, out, backend, form)
     left, right = turned(kind, A, form.trans_a, form.conj_a), turned(kind, B, form.trans_b, form.conj_b)
     plan = plan_matmul(left, right, out, backend)
     if form == PLAIN:
