@@ -94,7 +94,7 @@ class Library(NamedTuple):
 
 @lru_cache(maxsize=1)
 def library() -> Library | None:
-    """The BLAS that NumPy is linked to; None where its functions are not found, or do not multiply as they should."""
+    """The BLAS that NumPy is linked to; None where its functions, or the size of their integers, are not known."""
     if not sys.platform.startswith("linux"):
         return None  # elsewhere symbols of a module's libraries are not found through the module
     module = next((sys.modules[name] for name in _EXTENSIONS if name in sys.modules), None)
@@ -105,8 +105,17 @@ def library() -> Library | None:
     for prefix, suffix in _SPELLINGS:
         if hasattr(handle, f"{prefix}dgemm{suffix}"):
             found = Library(handle, prefix, suffix)
-            return found if _has_all(found) else None
+            return found if _has_all(found) and (suffix or not _says_wide()) else None
     return None
+
+
+def _says_wide() -> bool:
+    """Whether NumPy was built for a BLAS of 64-bit integers, which some libraries give no suffix."""
+    try:
+        built = str(np.show_config(mode="dicts")).lower()
+    except TypeError:  # an older NumPy prints it
+        return False
+    return "ilp64" in built or "use64bitint" in built
 
 
 def _has_all(found: Library) -> bool:
