@@ -1,10 +1,10 @@
-"""Which cases a machine goes through: all on a GPU, elsewhere a slice of those compiled for the emulator, and a fourth
+"""Which cases a machine goes through: all on a GPU, elsewhere a slice of those compiled for the emulator, and a sixth
 to an eighteenth of those compiled for CPUs.
 
 The slice is another one in every run. `--slice-seed` chooses it; without it the clock does (`seed_of`). Every kind of
-kernel and dtype is in every slice, and two months of daily runs go through all cases. `--all-cases` runs all at once.
-Of tests that go through no slice, every tenth emulated one and every third one for CPUs runs, and the others within
-the next month (`rests`). Slow tests take turns of a few runs (`rotated`).
+kernel and dtype is in every slice, and eleven weeks of daily runs go through all cases. `--all-cases` runs all at once.
+Of tests that go through no slice, every twelfth emulated one and every fourth one for CPUs runs, and the others within
+the next 36 days (`rests`). Slow tests take turns of a few runs (`rotated`).
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ import pytest
 from mansard.backends import cuda
 
 Case = TypeVar("Case")
-STEP = 60  # of so many emulated cases one is chosen
-CPU_STEP = 4  # of so many cases for CPUs one is chosen
-TURNS = {"emulated": 10, "cpu": 3}  # of so many tests on a backend, outside slices, one runs
+STEP = 75  # of so many emulated cases one is chosen
+CPU_STEP = 6  # of so many cases for CPUs one is chosen
+TURNS = {"emulated": 12, "cpu": 4}  # of so many tests on a backend, outside slices, one runs
 
 
 @dataclass
@@ -140,7 +140,7 @@ def turns(backend: str, forms: Sequence[Case], number: int) -> Sequence[Case]:
 
 
 def on_backends(cases: Sequence[Case], step: int = STEP) -> list[tuple[str, Case]]:
-    """Pairs of a backend and a case: all cases on GPUs, a fourth on CPUs, a slice on the emulator."""
+    """Pairs of a backend and a case: all cases on GPUs, a sixth on CPUs, a slice on the emulator."""
     chosen = {"cpu": spared(cases, CPU_STEP), "cuda": cases, "emulated": spared(cases, step)}
     return Sliced((backend, case) for backend, some in chosen.items() for case in some)
 
