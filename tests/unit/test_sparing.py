@@ -72,7 +72,7 @@ def test_cpus_go_through_a_part_of_the_cases(sliced: None) -> None:
 
 @pytest.mark.parametrize("target, least, most", [("emulated", 160, 199), ("cpu", 125, 175)])
 def test_tests_rest_in_turns(target: str, least: int, most: int, sliced: None) -> None:
-    """Eleven twelfths of emulated ones at a time, three quarters of those for CPUs; those of slices and of GPUs never."""
+    """Eleven twelfths of emulated ones at a time, three quarters of those for CPUs; those of slices never."""
     names = [f"test_{number}" for number in range(200)]
     rested = {}
     for SHARE.seed in range(36):
